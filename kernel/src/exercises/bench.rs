@@ -11,6 +11,7 @@ use linmap::{Change, ChangeError, LeafSize, MemoryType, Policy, Remake, Va};
 
 use super::counted::counted;
 use super::hot_costs;
+use super::scratch::scratch;
 use crate::console::say;
 use crate::counters::Window;
 use crate::leaf::Leaf;
@@ -26,10 +27,7 @@ const REMADE: u64 = 512;
 /// Counts changes of all leaves that the map has, then checks that the map is restored. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
-    let Some(start) = system.memory.layout.va(range.start) else {
-        warn(format_args!("run=bench: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "bench", 1) else { return true };
     let bench = Bench { system, start, bytes: range.end.0 - range.start.0 };
     let counted = bench.count();
     if let Err(what) = counted {

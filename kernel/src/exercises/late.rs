@@ -11,13 +11,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use linmap::{CannotPark, Change, ChangeError, Hardware, Pa, Policy, Stats, Va};
 
+use super::scratch::scratch;
 use super::tally::Tally;
 use crate::cpu::relax;
 use crate::hardware::{HARDWARE, Masked, lock_all};
 use crate::leaf::Leaf;
 use crate::probe::{Fault, try_read, try_write};
 use crate::system::System;
-use crate::warning::warn;
 use crate::{cpu, parking, smp};
 
 /// The looks of the late CPU for a sign that its old number was taken for an answer.
@@ -46,12 +46,8 @@ type Map = (Stats, Option<Leaf>, u64);
 
 /// Makes each CPU late in its turn. Returns true if all went well.
 pub(super) fn run(system: &System<'_>, limit: u64) -> bool {
-    let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
-    let pa = Pa(range.start.0 + page);
-    let Some(page) = system.memory.layout.va(pa).filter(|_| pa.0 + page < range.end.0) else {
-        warn(format_args!("run=late: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "late", 3) else { return true };
+    let page = Va(start.0 + system.geometry.page_size());
     let tally = Tally::start("late", system);
     let (before, late) = (parking::called_off(), cpu::running().filter(|cpu| *cpu != 0));
     for late in late.clone() {

@@ -8,20 +8,17 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use linmap::{Attributes, Change, ChangeError, ChangeFlags, Entry, Policy, Va};
 
+use super::scratch::scratch;
 use super::tally::Tally;
 use crate::probe::{try_read, try_write};
 use crate::system::System;
-use crate::warning::warn;
 use crate::{parking, smp};
 
 /// Makes the map so. Returns true if all went well.
 #[inline(never)]
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
-    let Some(start) = system.memory.layout.va(range.start).filter(|_| !range.is_empty()) else {
-        warn(format_args!("run=local: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "local", 1) else { return true };
     let tally = Tally::start("local", system);
     let bytes = range.end.0 - range.start.0;
     let test =

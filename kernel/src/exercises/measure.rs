@@ -20,6 +20,7 @@ use linmap::{Policy, Va};
 use self::cell::Bench;
 use self::changes::Changes;
 use self::events::Events;
+use super::scratch::scratch;
 use super::tally::Tally;
 use crate::clock::counter_frequency;
 use crate::console::{self, say};
@@ -32,10 +33,7 @@ use crate::{cpu, psci};
 #[inline(never)]
 pub(super) fn run(system: &System<'_>, effort: Effort) -> bool {
     let range = &system.memory.scratch.range;
-    let Some(start) = system.memory.layout.va(range.start).filter(|_| !range.is_empty()) else {
-        warn(format_args!("run=measure: there is no free RAM to measure"));
-        return false;
-    };
+    let Some(start) = scratch(system, "measure", 1) else { return true };
     if counter_frequency() == 0 {
         warn(format_args!("run=measure: CNTFRQ_EL0 is 0: the firmware has not set the counter's frequency"));
         return false;

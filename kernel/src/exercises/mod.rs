@@ -34,6 +34,7 @@ mod planned;
 mod protection;
 mod realm;
 mod retype;
+mod scratch;
 mod selftest;
 mod stress;
 mod tally;

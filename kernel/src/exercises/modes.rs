@@ -8,12 +8,12 @@ use linmap::arm64::Cpu;
 use linmap::{Change, ChangeError, Changes, Decision, Hardware, Pa, Policy, Va, linear_range};
 
 use super::planned::planned;
+use super::scratch::scratch;
 use super::tally::Tally;
 use crate::hardware::HARDWARE;
 use crate::leaf::Leaf;
 use crate::probe::{Fault, try_read, try_write};
 use crate::system::System;
-use crate::warning::warn;
 use crate::{cpu, crash, parking, smp};
 
 /// Tries it from each CPU. Returns true if all went well.
@@ -22,10 +22,8 @@ pub(super) fn run(system: &System<'_>) -> bool {
     // In the first leaf, and within a run, if the leaf is large enough.
     let amid = ((range.start.0 + (range.end.0 - range.start.0) / 4) & !(page - 1)) + 3 * page;
     let pa = if amid + page < range.end.0 { Pa(amid) } else { range.start };
-    let Some(page) = system.memory.layout.va(pa).filter(|_| !range.is_empty()) else {
-        warn(format_args!("run=modes: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "modes", 1) else { return true };
+    let page = Va(start.0 + (pa.0 - range.start.0));
     let tally = Tally::start("modes", system);
     let test = Test { system, tally: &tally, page };
     test.judge_mode();

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use linmap::{AddressSpace, Change, ChangeError, ChangeFlags, Policy, Reason, Va};
 
 use super::counted::counted;
+use super::scratch::scratch;
 use super::tally::Tally;
 use crate::probe::{Fault, try_read};
 use crate::system::System;
@@ -24,13 +25,7 @@ const ROUNDS: u64 = 300;
 /// Takes pages out and puts them back. Returns true if all went well.
 #[inline(never)]
 pub(super) fn run(system: &System<'_>) -> bool {
-    let (range, g) = (&system.memory.scratch.range, system.geometry);
-    let start = system.memory.layout.va(range.start);
-    let room = range.end.0 - range.start.0;
-    let Some(start) = start.filter(|_| room >= TOGETHER * g.page_size()) else {
-        warn(format_args!("run=pagealloc: there are no {TOGETHER} pages of free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "pagealloc", TOGETHER) else { return true };
     if system.space.policy() == Policy::Fixed {
         warn(format_args!("run=pagealloc: the policy is fixed, so no page can come out of a larger leaf"));
         return true;

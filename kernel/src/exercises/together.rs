@@ -10,11 +10,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use linmap::{Change, ChangeError, Entry, Policy, Stats, Va};
 
+use super::scratch::scratch;
 use crate::console::say;
 use crate::leaf::Leaf;
 use crate::probe::{Fault, try_read, try_write};
 use crate::system::System;
-use crate::warning::warn;
 use crate::{cpu, interrupts, parking, report, smp};
 
 /// The fewest rounds of the first CPU.
@@ -40,10 +40,7 @@ struct Work<'a> {
 /// Makes all CPUs work. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
-    let Some(start) = system.memory.layout.va(range.start) else {
-        warn(format_args!("run=together: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "together", 1) else { return true };
     let leaf = Leaf::at(system, start).map_or(0, |leaf| leaf.size.bytes());
     let bytes = (range.end.0 - range.start.0).min(leaf.max(4 << 20u32));
     let work = Work {

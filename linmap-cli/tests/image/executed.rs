@@ -15,12 +15,13 @@ use crate::guest::boot;
 const LINKED: u64 = 0xffff_ffff_8000_0000;
 const LOADED: u64 = 0x4020_0000;
 
-/// A kind of instruction that windows count.
+/// A kind of instruction that windows count, or the barrier before the count of instructions is read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     Tlbi,
     Dsb,
     Isb,
+    Read,
 }
 
 impl Kind {
@@ -28,16 +29,20 @@ impl Kind {
     fn of(word: u32, next: u32) -> Option<Self> {
         match word {
             _ if word & 0xffff_f0ff == 0xd503_309f => Some(Self::Dsb),
-            _ if word & 0xffff_f0ff == 0xd503_30df && !reads_a_counter(next) => Some(Self::Isb),
+            _ if word & 0xffff_f0ff == 0xd503_30df => Self::of_barrier(next),
             _ if word & 0xfff8_f000 == 0xd508_8000 => Some(Self::Tlbi),
             _ => None,
         }
     }
-}
 
-/// Returns true for MRS of CNTVCT_EL0 or PMEVCNTR0_EL0: the barrier before it is not counted.
-fn reads_a_counter(word: u32) -> bool {
-    matches!(word & !0x1f, 0xd53b_e040 | 0xd53b_e800)
+    /// Returns the kind of an ISB before `next`. That before an MRS of CNTVCT_EL0 or PMEVCNTR0_EL0 is not counted.
+    fn of_barrier(next: u32) -> Option<Self> {
+        match next & !0x1f {
+            0xd53b_e040 => None,
+            0xd53b_e800 => Some(Self::Read),
+            _ => Some(Self::Isb),
+        }
+    }
 }
 
 /// The image that `make image` built, and its counted instructions.
@@ -73,11 +78,38 @@ impl Image {
 
     /// Returns the instructions between the two markers of a window, and the kernel's counts.
     fn window(&self, name: &str, cpus: &str, machine: &str, line: &str) -> ([u64; 3], [u64; 3]) {
+        let markers = [format!("mark_{name}_begin"), format!("mark_{name}_end")].map(|m| self.symbols[&m]);
+        let (trace, said) = self.run(&markers, cpus, machine, line);
+        let said = reported(&said).into_iter().find(|(window, _)| window == name);
+        (self.between(markers, &trace), said.unwrap_or_else(|| panic!("no window {name}")).1)
+    }
+
+    /// Returns what a CPU executes in each window, one after the other.
+    fn windows(&self, trace: &str) -> Vec<[u64; 3]> {
+        let mut windows = Vec::new();
+        let mut inside = None;
+        for kind in trace.lines().filter_map(program_counter).filter_map(|pc| self.kind(pc)) {
+            match (kind, &mut inside) {
+                (Kind::Read, None) => inside = Some([0; 3]),
+                (Kind::Read, Some(_)) => windows.extend(inside.take()),
+                (kind, Some(counts)) => counts[kind as usize] += 1,
+                (_, None) => {}
+            }
+        }
+        windows
+    }
+
+    fn kind(&self, pc: u64) -> Option<Kind> {
+        let offset = pc.checked_sub(LINKED).or_else(|| pc.checked_sub(LOADED))?;
+        self.counted.get(&offset).copied()
+    }
+
+    /// Boots, and returns the trace of the counted instructions and of those at some addresses, and the console.
+    fn run(&self, more: &[u64], cpus: &str, machine: &str, line: &str) -> (String, String) {
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let (trace, serial) = (directory.path().join("trace"), directory.path().join("serial"));
-        let markers = [format!("mark_{name}_begin"), format!("mark_{name}_end")].map(|m| self.symbols[&m]);
         let places = self.counted.keys().flat_map(|offset| [LINKED + offset, LOADED + offset]);
-        let filter: Vec<String> = markers.into_iter().chain(places).map(|pc| format!("{pc:#x}+4")).collect();
+        let filter: Vec<String> = more.iter().copied().chain(places).map(|pc| format!("{pc:#x}+4")).collect();
         let mut qemu = Command::new("qemu-system-aarch64");
         qemu.args([
             "-M",
@@ -95,9 +127,8 @@ impl Image {
         // One instruction a block, so that each one executed is a line.
         qemu.args(["-singlestep", "-d", "exec,nochain", "-dfilter", &filter.join(",")]).arg("-D").arg(&trace);
         assert!(qemu.stdin(Stdio::null()).status().expect("QEMU is there").success());
-        let trace = std::fs::read_to_string(trace).expect("a trace");
-        let said = std::fs::read_to_string(serial).expect("a console");
-        (self.between(markers, &trace), reported(name, &said))
+        let read = |path| std::fs::read_to_string(path).expect("what QEMU wrote");
+        (read(trace), read(serial))
     }
 
     /// Returns how many of each kind are in a trace between the first and the second of two markers.
@@ -105,9 +136,8 @@ impl Image {
         let executed = trace.lines().filter_map(program_counter);
         let inside = executed.skip_while(|pc| *pc != begin).skip(1).take_while(|pc| *pc != end);
         let mut counts = [0; 3];
-        for pc in inside {
-            let offset = pc.checked_sub(LINKED).unwrap_or_else(|| pc - LOADED);
-            counts[self.counted[&offset] as usize] += 1;
+        for kind in inside.filter_map(|pc| self.kind(pc)).filter(|kind| *kind != Kind::Read) {
+            counts[kind as usize] += 1;
         }
         counts
     }
@@ -119,13 +149,37 @@ fn program_counter(line: &str) -> Option<u64> {
     u64::from_str_radix(rest.split('/').next()?, 16).ok()
 }
 
-/// Returns a console's counts of a window.
-fn reported(name: &str, console: &str) -> [u64; 3] {
+/// Returns the windows of a console, with their counts, as they come.
+fn reported(console: &str) -> Vec<(String, [u64; 3])> {
     let documents = console.lines().filter_map(|line| line.strip_prefix("linmap: "));
-    let parsed = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
-    let window = parsed.into_iter().find_map(|document| document["windows"].get(name).cloned());
-    let window = window.unwrap_or_else(|| panic!("no window {name} in:\n{console}"));
-    ["tlbi", "dsb", "isb"].map(|what| window[what].as_u64().expect("a count"))
+    let documents = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let counts = |window: &Value| ["tlbi", "dsb", "isb"].map(|what| window[what].as_u64());
+    let windows = documents.filter_map(|document| document["windows"].as_object().cloned()).flatten();
+    windows
+        .filter_map(|(name, window)| match counts(&window) {
+            [Some(tlbi), Some(dsb), Some(isb)] => Some((name, [tlbi, dsb, isb])),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Each window of a boot, and each of a task that reports them one by one.
+#[test]
+fn each_window_counts_what_is_executed() {
+    let image = Image::read();
+    // The counter itself is tried first.
+    let boot = ["", "layout", "identity_build", "image_map", "switch", "create", "identity_discard"];
+    let pages = ["pages_out", "pages_flush", "pages_back", "pages_apart_out", "pages_apart_flush", "pages_apart_back"];
+    let page = ["page_out", "page_flush", "page_back"];
+    let names = boot.into_iter().chain(pages).chain(page);
+    let (trace, console) = image.run(&[], "1", "gic-version=3", "run=pagealloc");
+    let said = reported(&console);
+    let executed = image.windows(&trace);
+    assert_eq!(executed.len(), names.clone().count(), "{console}");
+    for (name, executed) in names.zip(executed).skip(1) {
+        let said = said.iter().find(|(window, _)| window == name);
+        assert_eq!(said.map(|(_, counts)| *counts), Some(executed), "{name}: TLBI, DSB, ISB");
+    }
 }
 
 /// Windows count the instructions of all CPUs, with one CPU and with several that are parked.

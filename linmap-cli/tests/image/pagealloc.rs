@@ -3,6 +3,7 @@
 use linmap::Granule;
 
 use crate::guest::{AMPERE_ONE, MAX, boot};
+use crate::loader::Loader;
 use crate::matrix::page_size;
 
 /// Whatever leaves there are, and whether CPUs have to be parked to split them.
@@ -53,4 +54,19 @@ fn a_fixed_map_stays() {
     let booted =
         boot(&["--run", "pagealloc", "--ram", "1G", "--rodata", "on", "--cpu", MAX]).expect_well("fixed");
     assert!(booted.says("run=pagealloc: the policy is fixed"), "{}", booted.console);
+}
+
+/// Where RAM has fewer pages than a task changes, the task is skipped.
+#[test]
+fn too_little_ram_is_no_failure() {
+    for granule in Granule::ALL {
+        let loader = Loader::new().memory(&[(0x5000_0000, 1 << 20)]);
+        let tasks = ["pagealloc", "bench", "late", "local", "modes", "selftest", "stress=100", "together"];
+        let options = ["--run", &tasks.join(","), "--page-size", page_size(granule)];
+        let booted = loader.boot_with(&options).expect_well(&format!("{granule} pages"));
+        assert!(booted.says("run=pagealloc: skipped, as it changes the map of 512 free pages"), "{}", booted.console);
+    }
+    let options = ["--run", "pagealloc", "--page-size", "64k", "--ram", "64M"];
+    let booted = boot(&options).expect_well("few pages");
+    assert!(booted.says("run=pagealloc: skipped"), "{}", booted.console);
 }

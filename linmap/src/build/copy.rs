@@ -2,10 +2,30 @@
 //! one table that differ only in their addresses are judged, counted and stored by eights.
 
 use crate::build::fill::Fills;
-use crate::format::{Descriptor, Geometry, Span, Va};
+use crate::format::{Descriptor, Geometry, Level, Span, Va};
 use crate::plan::Stats;
 use crate::platform::{Frame, Memory, Slot};
 use crate::read::{Live, ReadTables, Table};
+
+/// Counts the tables of a copy: one, and those below it that lead to addresses of a span. Tables of pages are not read.
+pub(super) fn count_tables<M: Memory>(
+    tables: &Live<'_, M>,
+    from: &Table,
+    (span, g): (Span, Geometry),
+) -> u64 {
+    if from.level == Level::PAGE {
+        return 1;
+    }
+    let (first, last) = from.entries_of(span, g);
+    let below = |index| {
+        let entry = tables.entry(Slot { table: from.pa, index }, from.level).unwrap_or_else(|e| match e {});
+        if !entry.is_table(from.level) {
+            return 0;
+        }
+        count_tables(tables, &from.below(index, entry.next_table(g), g), (span, g))
+    };
+    1 + (first..=last).map(below).sum::<u64>()
+}
 
 /// A copy under way.
 pub(super) struct Copy<'m, M> {

@@ -3,13 +3,13 @@
 use core::ops::Range;
 
 use crate::build::builder::Builder;
-use crate::build::copy::Copy;
+use crate::build::copy::{Copy, count_tables};
 use crate::build::error::BuildError;
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
 use crate::build::one_run::one_part;
-use crate::format::{Geometry, Half, Level, Pa, TableAttributes, Va};
+use crate::format::{Geometry, Half, Level, Pa, Span, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
 use crate::read::{Live, Table, translated};
@@ -164,11 +164,9 @@ impl Tree {
         (root, geometry, half): (Pa, Geometry, Half),
         range: (Va, Va),
     ) -> Result<Self, BuildError> {
-        let Some((base, span)) = translated(geometry, range).filter(|(base, _)| *base == geometry.base(half))
-        else {
+        let Some((from, span)) = copied((root, geometry, half), range) else {
             return Self::empty(memory, geometry, half);
         };
-        let from = Table::root(root, geometry, base);
         let (stats, write_execute, is_out_of_frames) = (Stats::EMPTY, None, false);
         let fills = Fills::of(memory);
         let mut copy = Copy { memory, fills, tables, geometry, span, stats, write_execute, is_out_of_frames };
@@ -180,6 +178,15 @@ impl Tree {
             return Err(BuildError::OutOfFrames { taken: stats.tables });
         }
         Ok(Self { root, geometry, half, stats, used: first..last + 1, write_execute })
+    }
+
+    /// Returns the number of table pages that such a copy takes.
+    pub(crate) fn tables_of_copy<M: Memory>(
+        tables: &Live<'_, M>,
+        of: (Pa, Geometry, Half),
+        range: (Va, Va),
+    ) -> u64 {
+        copied(of, range).map_or(1, |(from, span)| count_tables(tables, &from, (span, of.1)))
     }
 
     /// Returns the counts of the tree's leaves and tables.
@@ -264,4 +271,10 @@ impl Tree {
         });
         Self { root, geometry, half, stats, used, write_execute }
     }
+}
+
+/// Returns the root table and the addresses of a range, if the half has any of them.
+fn copied((root, geometry, half): (Pa, Geometry, Half), range: (Va, Va)) -> Option<(Table, Span)> {
+    let (base, span) = translated(geometry, range).filter(|(base, _)| *base == geometry.base(half))?;
+    Some((Table::root(root, geometry, base), span))
 }

@@ -39,7 +39,7 @@ use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
 use crate::live::one_page::{change as change_any, change_one_later};
 use crate::live::protect::{change_part, protect};
-use crate::live::reader::Reader;
+use crate::live::reader::{Reader, copy};
 use crate::live::remake::remake as live_remake;
 use crate::live::remakes::Remaking;
 use crate::live::reserve::Reserve;
@@ -250,13 +250,19 @@ impl AddressSpace {
         platform.read(|| Reader::without_version(&self.state, platform).count(range))
     }
 
-    /// Builds a copy of the tables from `first` to `last`, as [`Reader::copy`] does.
+    /// Builds a tree off line that has the same entries from `first` to `last`: leaves of the same sizes, valid or
+    /// present-invalid, and tables with the same attributes. A leaf or run that is partly in the range is copied as a whole. The
+    /// copy owns its tables, which are pages of the same memory. They are taken while no lock is held, and outside
+    /// [`Hardware::read`](crate::Hardware::read).
+    ///
+    /// So a kernel makes tables that stay as they are while its own are overwritten: to resume from hibernation, or to
+    /// start another kernel. It takes a few instructions a leaf, wherever in memory each is.
     ///
     /// # Errors
     ///
-    /// As for [`Reader::copy`].
+    /// Out of frames. Every frame has been given back.
     pub fn copy<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Result<Tree, BuildError> {
-        platform.read(|| Reader::without_version(&self.state, platform).copy(range))
+        copy(&self.state, platform, range)
     }
 
     /// Counts the leaves and tables that a collapse of all that is mapped from `first` to `last` would leave, as

@@ -7,11 +7,12 @@
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::build::{BuildError, Tree};
+use crate::build::{BuildError, OutOfFrames, Tree};
 use crate::format::{Descriptor, Entry, Geometry, Granule, Level, MemoryType, OaFormat, Pa, Va};
 use crate::live::map_state::MapState;
+use crate::live::reserve::Reserve;
 use crate::plan::Stats;
-use crate::platform::{Memory, Slot};
+use crate::platform::{Memory, Platform, Slot};
 use crate::read::{
     AtOffset, Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed,
     count_live, dump_with, translate, visit, visit_series,
@@ -100,25 +101,6 @@ impl<'a, M: Memory> Reader<'a, M> {
         count_live(&self.tables(), self.geometry(), self.state.root(), range)
     }
 
-    /// Builds a tree off line that has the same entries from `first` to `last`: leaves of the same sizes, valid or
-    /// present-invalid, and tables with the same attributes. A leaf or run that is partly in the range is copied as a whole. The
-    /// copy owns its tables, which are pages of the same memory.
-    ///
-    /// So a kernel makes tables that stay as they are while its own are overwritten: to resume from hibernation, or to
-    /// start another kernel. It takes a few instructions a leaf, wherever in memory each is.
-    ///
-    /// # Errors
-    ///
-    /// Out of frames. Every frame has been given back.
-    pub fn copy(&self, range: (Va, Va)) -> Result<Tree, BuildError> {
-        Tree::copy_of(
-            self.memory,
-            self.tables(),
-            (self.state.root(), self.geometry(), self.state.half()),
-            range,
-        )
-    }
-
     /// Counts what a collapse would leave from `first` to `last`, as [`count_collapsed`] does.
     pub fn count_collapsed(&self, range: (Va, Va)) -> Stats {
         count_collapsed(&self.tables(), self.geometry(), self.state.root(), range)
@@ -167,6 +149,22 @@ impl<'a, M: Memory> Reader<'a, M> {
         // SAFETY: only tables below the root of this map are read. They are live, or were when the section began, and
         // are not given back before it ends. A memory that they do not belong to refuses them.
         unsafe { Live::new(self.memory) }
+    }
+}
+
+/// Copies live tables as [`AddressSpace::copy`](crate::AddressSpace::copy) does. The copy is made in a section of the platform, of
+/// pages that were taken before it: others may have added tables since they were counted, and then there are too few.
+pub(crate) fn copy<P: Platform>(state: &MapState, platform: &P, range: (Va, Va)) -> Result<Tree, BuildError> {
+    let pages = Reserve::new(platform);
+    let reader = Reader::without_version(state, &pages);
+    let of = || (state.root(), state.geometry(), state.half());
+    loop {
+        let needed = platform.read(|| Tree::tables_of_copy(&reader.tables(), of(), range));
+        pages.fill(needed).map_err(|OutOfFrames(taken)| BuildError::OutOfFrames { taken })?;
+        let copied = platform.read(|| Tree::copy_of(&pages, reader.tables(), of(), range));
+        if !matches!(copied, Err(BuildError::OutOfFrames { .. })) {
+            return copied;
+        }
     }
 }
 

@@ -145,3 +145,32 @@ fn a_leaf_that_has_grown_meanwhile_takes_more_table_pages() {
     grow();
     assert_eq!(space.stats(&below), whole);
 }
+
+/// Others add tables after those of a copy have been counted. What there is in the end is copied, whole.
+#[test]
+fn a_map_that_grows_while_it_is_copied_takes_more_table_pages() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+    let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
+    // SAFETY: nothing else locks the tables of this memory.
+    let below = unsafe { memory.platform(&threads) };
+    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    space.set_policy(Policy::Live);
+    let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(&below, at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    let grown = Cell::new(0);
+    let grow = || {
+        if grown.get() < 5 {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.protect(&below, at(512 * grown.get()), 1, Change::READ_ONLY) }.expect("room");
+            grown.set(grown.get() + 1);
+        }
+    };
+    let changing = Changing { memory: &memory, first: Cell::new(Some(&grow)) };
+    // SAFETY: the same locks.
+    let platform = unsafe { Combined::new(&changing, &threads) };
+    let copy = space.copy(&platform, (at(0), Va(u64::MAX))).expect("pages enough");
+    assert_eq!((grown.get(), copy.stats()), (5, space.stats(&below)));
+    copy.discard(&platform);
+    assert_eq!(memory.in_use() as u64, space.stats(&below).tables);
+}

@@ -21,6 +21,7 @@ mod kept_bits;
 mod layout;
 mod live_sizes;
 mod memory_types;
+mod no_lock_for_pages;
 mod offset_memory;
 mod one_table_a_level;
 mod output_addresses;

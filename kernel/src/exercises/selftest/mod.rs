@@ -10,18 +10,15 @@ mod refusals;
 mod vmalloc;
 
 use self::case::{Tally, Test, expect};
+use super::scratch::scratch;
 use crate::console::say;
 use crate::report;
 use crate::system::System;
-use crate::warning::warn;
 
 /// Tries all cases. Whether each was as it should be, and the map is in the end what it was.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
-    let Some(start) = system.memory.layout.va(range.start) else {
-        warn(format_args!("run=selftest: there is no free RAM to change the map of"));
-        return false;
-    };
+    let Some(start) = scratch(system, "selftest", 1) else { return true };
     let test = Test { system, start, bytes: range.end.0 - range.start.0 };
     let before = test.stats();
     let mut tally = Tally::default();

@@ -11,6 +11,7 @@ use linmap::{Hardware, Hidden, Hotplug, Pa, Va};
 
 use crate::console::say;
 use crate::cpu;
+use crate::exercises::scratch::scratch;
 use crate::exercises::tally::Tally;
 use crate::hardware::HARDWARE;
 use crate::hidden;
@@ -107,14 +108,16 @@ pub(super) struct Stress<'a> {
 }
 
 impl<'a> Stress<'a> {
+    /// Returns none, after a warning, where there is too little RAM.
     pub(super) fn new(system: &'a System<'a>, seed: u64) -> Option<Self> {
+        scratch(system, "stress", 2)?;
         let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
         let half = (range.end.0 - range.start.0) / 2;
         let [before, behind] = LINEAR.map(|pages| half.min(pages * page));
         let middle = range.start.0 + half;
         let memory = Pa(middle - before);
         let linear = (before + behind) / page;
-        let vmalloc = VMALLOC.min(linear.checked_sub(1)?);
+        let vmalloc = VMALLOC.min(linear - 1);
         Some(Self {
             system,
             seed,

@@ -1,0 +1,20 @@
+//! The RAM whose map exercises change. A machine may have too little of it: then they are skipped.
+
+use linmap::Va;
+
+use crate::system::System;
+use crate::warning::warn;
+
+/// Returns where the linear map has the scratch range, if that has so many pages. Otherwise warns that the task is skipped.
+pub(super) fn scratch(system: &System<'_>, task: &str, pages: u64) -> Option<Va> {
+    let range = &system.memory.scratch.range;
+    let there = (range.end.0 - range.start.0) >> system.geometry.page_shift();
+    let start = system.memory.layout.va(range.start).filter(|_| there >= pages);
+    if start.is_none() {
+        let size = system.geometry.page_size() >> 10;
+        warn(format_args!(
+            "run={task}: skipped, as it changes the map of {pages} free pages of {size} KiB, and there are {there}"
+        ));
+    }
+    start
+}

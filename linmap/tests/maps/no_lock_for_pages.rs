@@ -1,0 +1,313 @@
+//! Table pages are taken and given back while no lock is held, by every call, and none is lost where they run out. Retired
+//! pages, which may come under a lock, wait in a list here.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame,
+    Geometry, Granule, Half, Hardware, Hidden, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise,
+    Region, Remake, Rodata, Tlbi, Tree, Va, create_regions, linear_range,
+};
+
+/// The locks of one CPU, and the pages that wait for its readers.
+struct Locks {
+    held: Cell<usize>,
+    retired: RefCell<Vec<Frame>>,
+}
+
+/// A lock that is held.
+struct Held<'h>(&'h Cell<usize>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+// SAFETY: one thread uses the tables, and no CPU translates by them.
+unsafe impl Hardware for Locks {
+    const LOCKS: usize = 64;
+    const HOLD: usize = 64;
+
+    type Held<'h> = Held<'h>;
+
+    fn lock(&self, _: usize) -> Held<'_> {
+        self.held.set(self.held.get() + 1);
+        Held(&self.held)
+    }
+
+    fn retire(&self, _: &impl Memory, frame: Frame) {
+        self.retired.borrow_mut().push(frame);
+    }
+
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: false, repeat_tlbi: false }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+
+    fn isb(&self) {}
+
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        for update in updates {
+            // SAFETY: the caller's entries, which nobody else uses.
+            unsafe { update.carry_out(memory) };
+        }
+        Ok(())
+    }
+}
+
+/// Table pages, of which so many are left. No lock is held when one is taken or given back.
+struct Asserting<'m> {
+    memory: &'m HostMemory,
+    locks: &'m Locks,
+    left: Cell<usize>,
+}
+
+impl Asserting<'_> {
+    fn check(&self) {
+        assert_eq!(self.locks.held.get(), 0, "a table page is taken or given back under a lock");
+    }
+}
+
+// SAFETY: pages and words are those of the memory below.
+unsafe impl Memory for Asserting<'_> {
+    const PLAIN: bool = true;
+
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        self.check();
+        let left = self.left.get().checked_sub(1)?;
+        let frame = self.memory.take()?;
+        self.left.set(left);
+        Some(frame)
+    }
+
+    fn give(&self, frame: Frame) {
+        self.check();
+        self.left.set(self.left.get() + 1);
+        self.memory.give(frame);
+    }
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.words(table) }
+    }
+}
+
+type Platform<'m> = Combined<'m, Asserting<'m>, Locks>;
+
+const PAGES: usize = 4096;
+/// Where RAM begins, which the linear map has at its start.
+const RAM: u64 = 1 << 30;
+
+fn geometry() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+}
+
+fn at(page: u64) -> Va {
+    Va(geometry().base(Half::Upper) + (page << 12))
+}
+
+fn area(page: u64) -> Va {
+    Va(linear_range(geometry()).1.0 + 1 + (page << 12))
+}
+
+/// What is shared by all calls of a test.
+struct World<'m> {
+    platform: Platform<'m>,
+    space: AddressSpace,
+}
+
+impl<'m> World<'m> {
+    /// Three gigabytes in large leaves, and an area of forty pages that are apart in memory.
+    fn new(memory: &'m Asserting<'m>, policy: Policy) -> Self {
+        // SAFETY: nothing else locks the tables of this memory.
+        let platform = unsafe { Combined::new(memory, memory.locks) };
+        let empty = Tree::build(&platform, geometry(), Half::Upper, std::iter::empty()).expect("a root");
+        let space = AddressSpace::adopt(empty);
+        space.set_policy(policy);
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.map(&platform, at(0), 3 << 18, Pa(RAM), Attributes::RAM) }.expect("room");
+        for n in 0..40 {
+            let page = 100_000 + n * 10_007;
+            let oa = Pa(RAM + (page << 12));
+            // SAFETY: as above.
+            unsafe { space.map(&platform, area(n), 1, oa, Attributes::KERNEL_DATA) }.expect("room");
+        }
+        Self { platform, space }
+    }
+
+    fn change(&self, first: u64, pages: u64, change: Change, flags: ChangeFlags) -> Result<(), String> {
+        // SAFETY: no CPU uses these tables.
+        said(unsafe { self.space.change(&self.platform, at(first), pages, change, flags) })
+    }
+
+    fn protect(&self, first: u64, pages: u64) -> Result<(), String> {
+        self.change(first, pages, Change::READ_ONLY, ChangeFlags::empty())
+    }
+}
+
+fn said<T, E: std::fmt::Debug>(result: Result<T, E>) -> Result<(), String> {
+    result.map(|_| ()).map_err(|e| format!("{e:?}"))
+}
+
+/// A call, and its name.
+type Call = (&'static str, fn(&World<'_>) -> Result<(), String>);
+
+/// One call each, or two that belong together.
+fn calls() -> Vec<Call> {
+    vec![
+        ("protect a page of a block", |w| w.protect((1 << 18) + 1025, 1)),
+        ("protect in one hold", |w| w.protect(1025, 600)),
+        ("protect a long range", |w| w.protect(7, (2 << 18) + 100)),
+        ("later", |w| {
+            w.change(77, 1, Change::INVALID, ChangeFlags::LATER)?;
+            said(w.space.flush(&w.platform, at(77), 1))
+        }),
+        ("some pages", |w| {
+            let pages = [1, 700, 701, 1 << 18].into_iter().map(at);
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.change_pages(&w.platform, pages, Change::READ_ONLY, ChangeFlags::empty()) })
+        }),
+        ("remake", |w| {
+            let remake = Remake::to(Pa(RAM + (5 << 30)));
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.remake(&w.platform, at(512), 512, remake, || Ok::<(), ()>(())) })
+        }),
+        ("map and unmap", |w| {
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.map(&w.platform, at(9 << 18), 3, Pa(0), Attributes::RAM) })?;
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.unmap(&w.platform, at(9 << 18), 3) })
+        }),
+        ("map a long range", |w| {
+            // SAFETY: no CPU uses these tables.
+            said(unsafe {
+                w.space.map(&w.platform, at((9 << 18) + 5), 3 << 18, Pa(5 << 12), Attributes::RAM)
+            })
+        }),
+        ("unmap a part", |w| {
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.unmap(&w.platform, at(100), 1 << 18) })
+        }),
+        ("unmap all", |w| {
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { w.space.unmap_all(&w.platform, &[(area(0), 7), (area(9), 2)]) })?;
+            w.space.trim(&w.platform);
+            Ok(())
+        }),
+        ("split and collapse", |w| {
+            said(w.space.split_to_pages(&w.platform, at(1024), 1 << 18))?;
+            said(w.space.collapse(&w.platform, at(0), 3 << 18))
+        }),
+        ("pin and unpin", |w| {
+            said(w.space.pin(&w.platform, at(5000), 700))?;
+            said(w.space.unpin(&w.platform, at(5000), 700))
+        }),
+        ("aliases", |w| {
+            let aliased = Aliased::new(&w.space, at(0).0.wrapping_sub(RAM), Rodata::Full);
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { aliased.set_memory_ro(&w.platform, area(15), 2) })?;
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { aliased.set_memory_ro(&w.platform, area(0), 40) })
+        }),
+        ("hide", |w| {
+            let hidden = Hidden::of(&w.space, at(3000), 100);
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { hidden.hide(&w.platform) })?;
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { hidden.shown(&w.platform, || ()) })
+        }),
+        ("create", |w| {
+            let region =
+                |gigabyte: u64| Region::new(at(gigabyte << 18), Pa(gigabyte << 30), 3 << 12, Attributes::RAM);
+            // The root's entries are of 512 gigabytes.
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { create_regions(&w.space, &w.platform, [region(1024), region(1030)]) })
+        }),
+        ("create where there is something", |w| {
+            let region = Region::new(at(1 << 18), Pa(0), 3 << 12, Attributes::RAM);
+            // SAFETY: no CPU uses these tables.
+            match unsafe { create_regions(&w.space, &w.platform, [region]) } {
+                Err(linmap::CreateError::Graft(_)) => Ok(()),
+                other => said(other),
+            }
+        }),
+        ("RAM comes and goes", |w| {
+            let all = [Pa(RAM)..Pa(RAM + (20 << 30))];
+            let hotplug = Hotplug::new(&w.space, &layout(&mut all.clone()));
+            let ram = Pa(RAM + (6 << 30))..Pa(RAM + (6 << 30) + (5 << 21));
+            // SAFETY: no CPU uses these tables.
+            said(unsafe { hotplug.add(&w.platform, ram.clone()) })?;
+            // SAFETY: no CPU uses these tables.
+            said(unsafe {
+                hotplug.remove(&w.platform, Pa(ram.start.0 + (1 << 21))..Pa(ram.end.0 - (1 << 21)))
+            })
+        }),
+        ("repaint", |w| said(w.space.repaint(&w.platform, (at(0), at((3 << 18) - 1)), &[]))),
+        ("repaint under the same root", |w| {
+            w.space.fix_root();
+            said(w.space.repaint(&w.platform, (at(0), at((3 << 18) - 1)), &[]))
+        }),
+        ("copy", |w| {
+            w.protect(1025, 1)?;
+            let copy = w.space.copy(&w.platform, (at(0), at(5 << 18))).map_err(|e| format!("{e:?}"))?;
+            copy.discard(&w.platform);
+            Ok(())
+        }),
+        ("look", |w| {
+            _ = (w.space.stats(&w.platform), w.space.count(&w.platform, (at(0), at(3 << 18))));
+            _ = w.space.count_collapsed(&w.platform, (at(0), at(3 << 18)));
+            Ok(())
+        }),
+    ]
+}
+
+fn layout(ram: &mut [Range<Pa>]) -> Layout<'_> {
+    Layout::of_ram(geometry(), ram).and_then(|layout| layout.at(at(0).0 - RAM)).expect("a layout")
+}
+
+#[test]
+fn no_call_holds_a_lock_while_pages_come_and_go() {
+    for policy in [Policy::Live, Policy::Park] {
+        for (name, call) in calls() {
+            let memory = HostMemory::new(geometry(), PAGES);
+            let locks = Locks { held: Cell::new(0), retired: RefCell::default() };
+            let asserting = Asserting { memory: &memory, locks: &locks, left: Cell::new(PAGES) };
+            let world = World::new(&asserting, policy);
+            println!("{policy:?}: {name}");
+            assert_eq!(call(&world), Ok(()), "{policy:?}: {name}");
+            locks.retired.take().into_iter().for_each(|frame| asserting.give(frame));
+            let (stats, all) = (world.space.stats(&world.platform), (at(0), Va(u64::MAX)));
+            assert_eq!(world.space.count(&world.platform, all), stats, "{policy:?}: {name}");
+            assert_eq!(memory.in_use() as u64, stats.tables, "{policy:?}: {name}");
+        }
+    }
+}
+
+#[test]
+fn no_page_is_lost_where_they_run_out() {
+    for (name, call) in calls() {
+        for left in (0..24).chain([100, 1000]) {
+            let memory = HostMemory::new(geometry(), PAGES);
+            let locks = Locks { held: Cell::new(0), retired: RefCell::default() };
+            let asserting = Asserting { memory: &memory, locks: &locks, left: Cell::new(PAGES) };
+            let world = World::new(&asserting, Policy::Live);
+            asserting.left.set(left);
+            let done = call(&world);
+            locks.retired.take().into_iter().for_each(|frame| asserting.give(frame));
+            let stats = world.space.stats(&world.platform);
+            assert_eq!(memory.in_use() as u64, stats.tables, "{name}: {left} pages: {done:?}");
+        }
+    }
+}
