@@ -43,7 +43,7 @@ docs:     setup ## check all links and build the book: target/book/index.html
 	$(RUST) cargo run --quiet -p book --features html -- build "$(CARGO_TARGET_DIR)/book"
 
 soak:     image command ## try many more random sequences than the tests, on the model and the image; SEQUENCES=1000000
-	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
+	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
 
 mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"

@@ -1,7 +1,8 @@
 //! Support for the tests of several crates: seeds and random numbers, all geometries, numbers of locks, and a map without tables.
 //!
-//! Each random case has a seed, and one variable repeats it. Every run draws its first seed from the system and prints
-//! it before it tries anything. A case that fails prints its own as soon as it panics, even if the process then aborts:
+//! Each random case has a seed, and one variable repeats it. A run has the same seeds as the one before, so that what
+//! fails is due to a change. With `LINMAP_SEED=fresh` the first seed is drawn from the system, and printed before
+//! anything is tried. A case that fails prints its own as soon as it panics, even if the process then aborts:
 //!
 //! ```text
 //! random cases: LINMAP_SEED=0x8c1f20b4d7e60000.. repeats this run

@@ -1,4 +1,4 @@
-//! Seeds: drawn, printed, asked for.
+//! Seeds: the same in each run, asked for, or drawn.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
@@ -10,14 +10,17 @@ use std::sync::{Once, OnceLock};
 enum Asked {
     /// One case.
     One(u64),
-    /// All cases, from this seed on. Without the variable the seed is drawn.
+    /// All cases, from this seed on.
     From(u64),
 }
+
+/// The first seed of a run that asks for none.
+const FIRST: u64 = 0x1_0000;
 
 /// The bits in which the seeds of a table's rows differ, so that a seed names its row.
 const ROW: u64 = 0xffff;
 
-/// Returns the seeds of `count` cases, from a drawn one on; or the one that `LINMAP_SEED` asks for.
+/// Returns the seeds of `count` cases, the same in each run; or those that `LINMAP_SEED` asks for.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> + Clone {
     let (first, count) = match asked() {
         Asked::One(seed) => (seed, 1),
@@ -113,13 +116,16 @@ fn asked() -> Asked {
     static ASKED: OnceLock<Asked> = OnceLock::new();
     *ASKED.get_or_init(|| {
         let asked = match std::env::var("LINMAP_SEED") {
+            // The system's random numbers, as the standard library hands them out.
+            Ok(value) if value == "fresh" => Asked::From(RandomState::new().hash_one("linmap") & !ROW),
             Ok(value) => match (value.strip_suffix(".."), parsed(&value)) {
                 (Some(first), _) => parsed(first).map(Asked::From),
                 (None, seed) => seed.map(Asked::One),
             }
-            .unwrap_or_else(|| panic!("LINMAP_SEED={value}: a seed was expected, as in 0x12ab, or 0x12ab..")),
-            // The system's random numbers, as the standard library hands them out.
-            Err(_) => Asked::From(RandomState::new().hash_one("linmap") & !ROW),
+            .unwrap_or_else(|| {
+                panic!("LINMAP_SEED={value}: a seed was expected, as in 0x12ab, or 0x12ab.., or fresh")
+            }),
+            Err(_) => Asked::From(FIRST),
         };
         match asked {
             Asked::One(seed) => say(&format!("random cases: only LINMAP_SEED={seed:#018x}")),

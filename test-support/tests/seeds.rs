@@ -1,5 +1,5 @@
-//! Seeds are drawn and printed before anything else, and one variable repeats the case that failed, even if it ends in
-//! an abort. The tests that fail are run by others, as processes of their own.
+//! Seeds are the same in each run, or drawn and printed before anything else. One variable repeats the case that
+//! failed, even if it ends in an abort. The tests that fail are run by others, as processes of their own.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -63,14 +63,18 @@ fn a_failed_property_is_repeated() {
 }
 
 #[test]
-fn a_run_is_repeated_and_the_next_one_is_another() {
+fn runs_are_alike_unless_they_are_fresh() {
     let first = run("passes", None);
-    let base = first.text.lines().next().and_then(|l| l.split(['=', ' ']).nth(3)).expect("a seed").to_owned();
-    assert!(base.starts_with("0x") && base.ends_with(".."), "{}", first.text);
-    assert_eq!(run("passes", Some(&base)).tried, first.tried);
-    let next = run("passes", None);
-    assert!(first.ok && next.ok && first.tried.len() == 20 && next.tried.len() == 20);
-    assert!(next.tried.iter().all(|seed| !first.tried.contains(seed)));
+    assert_eq!((first.ok, first.tried.len()), (true, 20), "{}", first.text);
+    assert_eq!(run("passes", None).tried, first.tried);
+    let fresh = run("passes", Some("fresh"));
+    let base = fresh.text.lines().next().and_then(|l| l.split(['=', ' ']).nth(3)).expect("a seed").to_owned();
+    assert!(base.starts_with("0x") && base.ends_with(".."), "{}", fresh.text);
+    assert_eq!(run("passes", Some(&base)).tried, fresh.tried);
+    let next = run("passes", Some("fresh"));
+    assert!(fresh.ok && next.ok && fresh.tried.len() == 20 && next.tried.len() == 20);
+    let others = [&first, &fresh].map(|ran| &ran.tried).concat();
+    assert!(next.tried.iter().all(|seed| !others.contains(seed)));
 }
 
 #[test]

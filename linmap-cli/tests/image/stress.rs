@@ -1,6 +1,7 @@
 //! Random changes of the map by all CPUs; permissions by mode and policy; the crash kernel's memory.
 
 use linmap::Granule;
+use test_support::Rows;
 
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::matrix::{MODES, Row, page_size};
@@ -19,31 +20,34 @@ fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
 
 /// With CPUs in turns, which is fast. The frame source refuses pages in the second half.
 fn all_modes(granule: Granule) {
-    // Enough RAM for the leaves of the scratch range to be blocks.
-    const TASKS: [&str; 7] =
-        ["--ram", "4G", "--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
-    for (options, mode, policy) in MODES.into_iter().chain([FIXED]) {
-        let what = format!("{granule} pages, {options:?}");
-        let booted =
-            boot(&[&["--page-size", page_size(granule)], options, &TASKS].concat()).expect_well(&what);
-        let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
-        assert_eq!(decided, (mode, policy, 4), "{what}");
-        expect_stressed(&booted, 3000, &what);
-        let refused = booted.number("/stress/out_of_frames");
-        assert!(refused > 0 || granule != Granule::K4, "{what}: {}", booted.at("/stress"));
-        assert_eq!(booted.number("/stress/needs_resize") > 0, policy == "fixed", "{what}");
-
-        let [splits, parkings] =
-            ["splits", "parkings"].map(|key| booted.number(&format!("/tests/modes/{key}")));
-        assert_eq!(splits > 0, matches!(policy, "live" | "park"), "{what}");
-        assert_eq!(parkings > 0, policy == "park", "{what}");
-        let crash = |key| booted.number(&format!("/tests/crash/{key}"));
-        assert_eq!((crash("bytes"), crash("left")), (64 << 20, (32 << 20) + granule.page_size()), "{what}");
-        let names: Vec<&str> =
-            booted.at("/tests/names").as_array().into_iter().flatten().filter_map(|n| n.as_str()).collect();
-        assert_eq!(names, ["self-check", "modes", "crash", "stress"], "{what}");
-        assert_eq!((booted.number("/tests/passed"), booted.number("/tests/failed")), (4, 0), "{what}");
+    let mut modes = Rows::new();
+    for row in MODES.into_iter().chain([FIXED]) {
+        modes.row(|seed| in_mode(granule, row, seed));
     }
+}
+
+fn in_mode(granule: Granule, (options, mode, policy): Row, seed: u64) {
+    // Enough RAM for the leaves of the scratch range to be blocks.
+    let machine = ["--ram", "4G", "--count", "--crashkernel", "64M", "--page-size", page_size(granule)];
+    let run = format!("modes,crash,stress:3000:{seed}");
+    let what = format!("{granule} pages, {options:?}, {run}");
+    let booted = boot(&[&machine[..], options, &["--run", &run]].concat()).expect_well(&what);
+    let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
+    assert_eq!(decided, (mode, policy, 4), "{what}");
+    expect_stressed(&booted, 3000, &what);
+    let refused = booted.number("/stress/out_of_frames");
+    assert!(refused > 0 || granule != Granule::K4, "{what}: {}", booted.at("/stress"));
+    assert_eq!(booted.number("/stress/needs_resize") > 0, policy == "fixed", "{what}");
+
+    let [splits, parkings] = ["splits", "parkings"].map(|key| booted.number(&format!("/tests/modes/{key}")));
+    assert_eq!(splits > 0, matches!(policy, "live" | "park"), "{what}");
+    assert_eq!(parkings > 0, policy == "park", "{what}");
+    let crash = |key| booted.number(&format!("/tests/crash/{key}"));
+    assert_eq!((crash("bytes"), crash("left")), (64 << 20, (32 << 20) + granule.page_size()), "{what}");
+    let names: Vec<&str> =
+        booted.at("/tests/names").as_array().into_iter().flatten().filter_map(|n| n.as_str()).collect();
+    assert_eq!(names, ["self-check", "modes", "crash", "stress"], "{what}");
+    assert_eq!((booted.number("/tests/passed"), booted.number("/tests/failed")), (4, 0), "{what}");
 }
 
 #[test]
@@ -64,12 +68,16 @@ fn at_random_at_64k() {
 /// With CPUs at the same time.
 #[test]
 fn at_random_and_at_once() {
+    let mut modes = Rows::new();
     for (split, granule) in [("pages", Granule::K64), ("park", Granule::K4)] {
         for bbml2 in ["auto", "off"] {
-            let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--run", "stress:800"];
-            let more = ["--bbml2", bbml2, "--split", split, "--page-size", page_size(granule)];
-            let booted = boot(&[&fixed[..], &more].concat()).expect_well(split);
-            expect_stressed(&booted, 800, &format!("{more:?}"));
+            modes.row(|seed| {
+                let run = format!("stress:800:{seed}");
+                let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--run", &run];
+                let more = ["--bbml2", bbml2, "--split", split, "--page-size", page_size(granule)];
+                let booted = boot(&[&fixed[..], &more].concat()).expect_well(split);
+                expect_stressed(&booted, 800, &format!("{more:?}, {run}"));
+            });
         }
     }
 }
@@ -91,15 +99,19 @@ fn a_seed_is_a_sequence() {
 /// From hardly any RAM to more than there is, at any VA size.
 #[test]
 fn at_random_with_little_ram_and_at_the_ends_of_addresses() {
+    let mut machines = Rows::new();
     for (granule, va_bits, ram) in [
         (Granule::K4, "48", "16M"),
         (Granule::K64, "48", "16M"),
         (Granule::K4, "36", "4G"),
         (Granule::K64, "52", "64G"),
     ] {
-        let fixed = ["--count", "--crashkernel", "3M", "--run", "crash,modes,stress:1000:1"];
-        let more = ["--page-size", page_size(granule), "--va-bits", va_bits, "--ram", ram];
-        let booted = boot(&[&fixed[..], &more].concat()).expect_well(ram);
-        expect_stressed(&booted, 1000, &format!("{more:?}"));
+        machines.row(|seed| {
+            let run = format!("crash,modes,stress:1000:{seed}");
+            let fixed = ["--count", "--crashkernel", "3M", "--run", &run];
+            let more = ["--page-size", page_size(granule), "--va-bits", va_bits, "--ram", ram];
+            let booted = boot(&[&fixed[..], &more].concat()).expect_well(ram);
+            expect_stressed(&booted, 1000, &format!("{more:?}, {run}"));
+        });
     }
 }
