@@ -10,7 +10,7 @@ help:     ## print this list
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
-test:     image fixed command bare-metal ## run all tests, including those that boot the kernel; make test ONLY="library docs"
+test:     image fixed bare-metal ## run all tests, including those that boot the kernel; make test ONLY="host docs"
 	scripts/setup.sh --test
 	$(RUST) scripts/test.sh $(ONLY)
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tries the random tests with seeds that are drawn anew, as far as the time goes. The groups of tests come in another order
-# each time. If a case fails, the exit code is 1 and the last lines have its LINMAP_SEED, which repeats it.
+# Tries the random tests with seeds that are drawn anew, as far as the time goes; they come in another order each time. If a
+# case fails, the exit code is 1, and the last lines have its LINMAP_SEED, which repeats it.
 #
 #   scripts/fresh.sh [MINUTES]    default: 3
 set -euo pipefail
@@ -9,21 +9,16 @@ end=$((SECONDS + 60 * ${1:-3}))
 log=$(mktemp)
 trap 'rm "$log"' EXIT
 
-# tests GROUP: tests as they are built for `make test`; of those that boot the image, the random ones.
-tests() {
-    case $1 in
-    stress) echo cargo test -p linmap-cli --test image stress ;;
-    *) echo scripts/test.sh "$1" ;;
-    esac
-}
-
+# Parts of `cargo tests`, which `make test` has built; of the tests that boot the image, the random ones.
+parts=(--lib --bins '--test maps' '--test threads' '--test live' '--test naive' '--test concurrent' '--test hostile' '--test export'
+    '--test image stress')
 failed=
-for group in $(shuf -e library model kernel command stress); do
+while read -r part; do
     left=$((end - SECONDS))
     [[ $left -gt 0 ]] || break
-    # shellcheck disable=SC2046 # several words
-    LINMAP_SEED=fresh timeout "$left" $(tests "$group") 2>&1 | tee -a "$log" || [[ $? = 124 ]] || failed+=" $group"
-done
+    # shellcheck disable=SC2086 # several words
+    LINMAP_SEED=fresh timeout "$left" cargo tests $part </dev/null 2>&1 | tee -a "$log" || [[ $? = 124 ]] || failed+=" $part"
+done < <(shuf -e -- "${parts[@]}")
 # Those as well that failed in a program that was then stopped.
 cases=$(grep ' repeats this case$' "$log" || true)
 [[ $failed$cases ]] || exit 0
