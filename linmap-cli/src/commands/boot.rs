@@ -2,7 +2,7 @@
 //!
 //! - `options`: the command line.  `tasks`: the values of `--run`.  `image`: finds the image.
 //! - `command_line`: the command line of QEMU.
-//! - `child`, `signals`, `supervise`: QEMU from its start to its certain end.
+//! - `child`, `pulse`, `signals`, `supervise`: QEMU from its start to its certain end.
 //! - `console`: bytes become text and documents.  `transcript`: the output of a run.
 //! - `document`: merges partial documents.  `verdict`: judges a run.
 //! - `leaves`, `cost`, `summary`: the linear map for people.  `failure`: exit status 2.
@@ -16,6 +16,7 @@ pub(crate) mod failure;
 pub(crate) mod image;
 mod leaves;
 pub(crate) mod options;
+mod pulse;
 mod signals;
 mod summary;
 mod supervise;
@@ -55,6 +56,7 @@ fn boot(options: &Options) -> Result<Run, Failure> {
         program: options.qemu.as_os_str(),
         arguments: &command_line::arguments(options, &image),
         timeout: Duration::from_secs(options.timeout.into()),
+        idle: Duration::from_secs(options.idle.into()),
         console: if options.json { Sink::Stderr } else { Sink::Stdout },
     })
 }

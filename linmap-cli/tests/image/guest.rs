@@ -37,7 +37,7 @@ pub(crate) fn boot_with(options: &[&str], environment: &[(&str, &str)]) -> Boote
     Booted { status: output.status.code(), console, document }
 }
 
-/// The timeout is an hour, which no busy host reaches; QEMU's own time does not count other processes.
+/// QEMU has an hour of its own CPU time, which no busy host uses up. If it uses none at all, `--idle` ends it.
 fn run(options: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_linmap")]);

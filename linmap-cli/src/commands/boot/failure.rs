@@ -33,6 +33,9 @@ pub(crate) enum Failure {
     #[error("not finished after {seconds} s, {}; --timeout allows more", last_seen(last_line))]
     TimedOut { seconds: u64, last_line: String },
 
+    #[error("QEMU has used no CPU time for {seconds} s, {}; --idle allows more", last_seen(last_line))]
+    Idle { seconds: u64, last_line: String },
+
     #[error("QEMU {}{}\nit was started as: {command}", fate(*exit), quoted(complaints))]
     QemuDied { exit: ExitStatus, complaints: String, command: String },
 

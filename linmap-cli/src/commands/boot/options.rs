@@ -72,6 +72,11 @@ pub(crate) struct Options {
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
     pub(crate) timeout: u32,
 
+    /// Seconds without any CPU time of QEMU's after which the run is stopped
+    #[arg(long, value_name = "S", default_value_t = 600)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    pub(crate) idle: u32,
+
     /// Count instructions exactly (one CPU at a time, slower)
     #[arg(long)]
     pub(crate) count: bool,

@@ -1,5 +1,5 @@
-//! One run of QEMU from start to end. The first of these events ends it: QEMU ends, time is up, a signal comes, or
-//! the reader of the console has left. After each of them no QEMU is left.
+//! One run of QEMU from start to end. The first of these events ends it: QEMU ends, time is up, QEMU uses no CPU time
+//! any more, a signal comes, or the reader of the console has left. After each of them no QEMU is left.
 //!
 //! Threads read and wait, and send events; all decisions are made here, in one place. A slow reader can delay the
 //! thread that shows the console, but never this one.
@@ -15,6 +15,7 @@ use super::child::{self, Qemu};
 use super::command_line;
 use super::console::{Piece, Sink, Splitter};
 use super::failure::Failure;
+use super::pulse::Pulse;
 use super::signals;
 use super::transcript::Transcript;
 use crate::printable::Printable;
@@ -29,6 +30,8 @@ pub(crate) struct Job<'a> {
     pub(crate) program: &'a OsStr,
     pub(crate) arguments: &'a [OsString],
     pub(crate) timeout: Duration,
+    /// The run ends if QEMU uses no CPU time for so long.
+    pub(crate) idle: Duration,
     pub(crate) console: Sink,
 }
 
@@ -47,6 +50,8 @@ pub(crate) enum Ending {
     /// QEMU ended by itself.
     Exited(ExitStatus),
     TimedOut(Duration),
+    /// It used no CPU time for so long.
+    Idle(Duration),
     /// By this signal.
     Interrupted(i32),
     /// The reader of the console has left.
@@ -78,7 +83,7 @@ pub(crate) fn run(job: Job) -> Result<Run, Failure> {
     listen(&mut qemu, job.console, &sender).map_err(Failure::Supervision)?;
 
     let mut watch = Watch::new(events);
-    let cut_short = watch.until_over(&qemu, started, job.timeout);
+    let cut_short = watch.until_over(&qemu, started, &job);
     let exit = qemu.end().map_err(Failure::Supervision)?;
     watch.last_words();
     Ok(Run {
@@ -174,14 +179,18 @@ impl Watch {
     }
 
     /// Waits for the end; `None` means that QEMU ended by itself.
-    fn until_over(&mut self, qemu: &Qemu, started: Instant, timeout: Duration) -> Option<Ending> {
+    fn until_over(&mut self, qemu: &Qemu, started: Instant, job: &Job) -> Option<Ending> {
+        let mut pulse = Pulse::new(qemu.pid(), job.idle);
         while !(self.exited && self.silent()) {
-            let left = timeout.saturating_sub(started.elapsed());
+            let left = job.timeout.saturating_sub(started.elapsed());
             // The clock also counts while events arrive.
-            let event = if left.is_zero() { None } else { self.events.recv_timeout(left).ok() };
+            let event =
+                if left.is_zero() { None } else { self.events.recv_timeout(left.min(pulse.period)).ok() };
             match event {
+                None if !left.is_zero() && !pulse.has_stopped() => {}
                 None if self.exited => return None,
-                None => return Some(Ending::TimedOut(timeout)),
+                None if left.is_zero() => return Some(Ending::TimedOut(job.timeout)),
+                None => return Some(Ending::Idle(job.idle)),
                 Some(Event::Signal(signal)) => return Some(Ending::Interrupted(signal)),
                 Some(Event::NotShown(error)) if error.kind() == ErrorKind::BrokenPipe => {
                     return Some(Ending::ReaderLeft);

@@ -16,6 +16,9 @@ pub(crate) fn judge(run: &Run) -> Result<Status, Failure> {
         Ending::TimedOut(after) => {
             Err(Failure::TimedOut { seconds: after.as_secs(), last_line: transcript.last_line() })
         }
+        Ending::Idle(time) => {
+            Err(Failure::Idle { seconds: time.as_secs(), last_line: transcript.last_line() })
+        }
         Ending::Exited(exit) if !exit.success() => Err(Failure::QemuDied {
             exit: *exit,
             complaints: run.complaints.clone(),
