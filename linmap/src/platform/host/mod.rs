@@ -3,10 +3,12 @@
 //!
 //! Physical addresses are invented. Only this library walks the tables.
 
+mod pages;
 mod shared;
 mod single;
 mod threads;
 
+pub use pages::unshared_addresses;
 pub use shared::SharedMemory;
-pub use single::{Host, HostHeld, HostMemory, NoHardware, unshared_addresses};
+pub use single::{Host, HostHeld, HostMemory, NoHardware};
 pub use threads::{Threads, ThreadsHeld};

@@ -2,11 +2,10 @@
 
 extern crate std;
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
-use super::single::unshared_addresses;
+use super::pages::Pages;
 use crate::format::{Geometry, Pa};
 use crate::platform::hardware::{Combined, Hardware};
 use crate::platform::memory::{Frame, Memory};
@@ -42,12 +41,7 @@ use crate::platform::memory::{Frame, Memory};
 /// ```
 #[derive(Debug)]
 pub struct SharedMemory {
-    pages: *mut u64,
-    layout: Layout,
-    /// The invented address of the first page.
-    base: u64,
-    page_shift: u32,
-    limit: usize,
+    pages: Pages,
     free: Mutex<Free>,
 }
 
@@ -74,20 +68,7 @@ impl SharedMemory {
     /// The pages are more than an address space holds.
     #[must_use]
     pub fn new(geometry: Geometry, limit: usize) -> Self {
-        let (page, limit) = (geometry.page_size() as usize, limit.max(1));
-        let bytes = page.saturating_mul(limit);
-        let Ok(layout) = Layout::from_size_align(bytes, page) else {
-            panic!("{limit} table pages are more than an address space holds")
-        };
-        let Some(base) = unshared_addresses(1 << 32, bytes as u64, u64::MAX) else {
-            panic!("there are no addresses left for {limit} table pages")
-        };
-        // SAFETY: the layout's size is not zero: `limit` and the page size are at least 1.
-        let pages = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-        if pages.is_null() {
-            handle_alloc_error(layout);
-        }
-        Self { pages, layout, base, page_shift: geometry.page_shift(), limit, free: Mutex::default() }
+        Self { pages: Pages::new(geometry, limit), free: Mutex::default() }
     }
 
     /// Returns the number of pages that are taken and not returned.
@@ -109,57 +90,39 @@ impl SharedMemory {
     fn free(&self) -> MutexGuard<'_, Free> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Returns the host address of a page.
-    #[inline]
-    fn page(&self, pa: Pa) -> *mut u64 {
-        let number = (pa.0.wrapping_sub(self.base) >> self.page_shift) as usize;
-        assert!(number < self.limit, "{pa} is not a page of this memory");
-        // SAFETY: the page lies within the allocation, as just checked.
-        unsafe { self.pages.add(number << (self.page_shift - 3)) }
-    }
-}
-
-impl Drop for SharedMemory {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and freed only here.
-        unsafe { dealloc(self.pages.cast(), self.layout) }
-    }
 }
 
 // SAFETY:
 // - pages are numbered, and each number is handed out once until it is returned, so a frame is exclusive; the
 //   allocation is page-aligned and never moves;
 // - `words` is that one page, plain memory that is initialised (zeroed at first);
-// - no two memories share an address, and `page` refuses the addresses of others.
+// - no two memories share an address, and `Pages::words` refuses the addresses of others.
 unsafe impl Memory for SharedMemory {
     const PLAIN: bool = true;
 
     fn page_size(&self) -> u64 {
-        1 << self.page_shift
+        self.pages.page_size()
     }
 
     fn take(&self) -> Option<Frame> {
         let mut free = self.free();
         let pa = free.returned.pop().or_else(|| {
-            let fresh = free.fresh;
-            (fresh < self.limit).then(|| {
-                free.fresh = fresh + 1;
-                Pa(self.base + ((fresh as u64) << self.page_shift))
-            })
+            let pa = self.pages.address(free.fresh)?;
+            free.fresh += 1;
+            Some(pa)
         })?;
         // SAFETY: the page was never taken, or was returned since; nothing else refers to it.
         Some(unsafe { Frame::from_pa(pa) })
     }
 
     fn give(&self, frame: Frame) {
-        self.page(frame.pa());
+        self.pages.words(frame.pa());
         self.free().returned.push(frame.into_pa());
     }
 
     #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {
-        self.page(table)
+        self.pages.words(table)
     }
 
     #[inline]

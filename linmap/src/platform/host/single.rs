@@ -3,11 +3,9 @@
 extern crate std;
 
 use core::cell::{Cell, RefCell};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::vec::Vec;
 
+use super::pages::Pages;
 use crate::format::{Geometry, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
 use crate::platform::hardware::{CannotPark, Combined, Dsb, Hardware, Promise};
@@ -18,12 +16,7 @@ use crate::platform::memory::{Frame, Memory};
 /// The address space is reserved at once; the host commits pages when they are first written.
 #[derive(Debug)]
 pub struct HostMemory {
-    pages: *mut u64,
-    layout: Layout,
-    /// The invented address of the first page.
-    base: u64,
-    page_shift: u32,
-    limit: usize,
+    pages: Pages,
     /// The number of the first page that was never taken. All later ones are also free.
     fresh: Cell<usize>,
     /// Pages that were returned.
@@ -31,60 +24,11 @@ pub struct HostMemory {
     hardware: NoHardware,
 }
 
-/// The addresses that a memory of this process has or had: the start of each range with its end. They are never used
-/// again, since a frame can outlive its memory.
-static TAKEN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-
-/// The alignment of invented address ranges: the largest page size.
-const UNIT: u64 = 1 << 16;
-
-/// Reserves `bytes` bytes of invented physical addresses that no other memory of this process has or will have. They
-/// start at `wanted` or at the next free address, and end below `end`. Returns `None` if there is no such range.
-///
-/// Memories with disjoint addresses can refuse each other's pages, as [`Memory`] requires.
-pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
-    let bytes = bytes.checked_next_multiple_of(UNIT)?;
-    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut first = wanted;
-    loop {
-        let last = first.checked_add(bytes).filter(|&last| last <= end)?;
-        match taken.range(..last).next_back() {
-            Some((_, &until)) if until > first => first = until.checked_next_multiple_of(UNIT)?,
-            _ => break,
-        }
-    }
-    // Adjacent ranges are joined, so that there are few.
-    let last = taken.remove(&(first + bytes)).unwrap_or(first + bytes);
-    match taken.range_mut(..first).next_back() {
-        Some((_, until)) if *until == first => *until = last,
-        _ => _ = taken.insert(first, last),
-    }
-    Some(first)
-}
-
 impl HostMemory {
     /// Returns a supply of at most `limit` table pages (at least one) of the geometry's page size.
     pub fn new(geometry: Geometry, limit: usize) -> Self {
-        let (page, limit) = (geometry.page_size() as usize, limit.max(1));
-        let bytes = page.saturating_mul(limit);
-        let Ok(layout) = Layout::from_size_align(bytes, page) else {
-            panic!("{limit} table pages are more than an address space holds")
-        };
-        // SAFETY: the layout's size is not zero: `limit` and the page size are at least 1.
-        let pages = unsafe { alloc_zeroed(layout) }.cast::<u64>();
-        if pages.is_null() {
-            handle_alloc_error(layout);
-        }
-        let page_shift = geometry.page_shift();
-        let Some(base) = unshared_addresses(1 << 32, bytes as u64, u64::MAX) else {
-            panic!("there are no addresses left for {limit} table pages")
-        };
         Self {
-            pages,
-            layout,
-            base,
-            page_shift,
-            limit,
+            pages: Pages::new(geometry, limit),
             fresh: Cell::new(0),
             free: RefCell::default(),
             hardware: NoHardware::default(),
@@ -95,49 +39,32 @@ impl HostMemory {
     pub fn in_use(&self) -> usize {
         self.fresh.get() - self.free.borrow().len()
     }
-
-    /// Returns the host address of the first entry of a table.
-    #[inline]
-    fn table(&self, pa: Pa) -> *mut u64 {
-        let offset = pa.0.wrapping_sub(self.base);
-        assert!(offset < self.layout.size() as u64, "{pa} is not in this memory");
-        // SAFETY: it lies within the allocation, as just checked.
-        unsafe { self.pages.byte_add(offset as usize) }
-    }
-}
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, and freed only here.
-        unsafe { dealloc(self.pages.cast(), self.layout) }
-    }
 }
 
 // SAFETY:
 // - pages are numbered, and each number is handed out once until it is returned, so a frame is exclusive; the
 //   allocation is page-aligned and never moves;
 // - `words` is that one page, which is plain memory;
-// - no two memories share an address, and `table` refuses the addresses of others.
+// - no two memories share an address, and `Pages::words` refuses the addresses of others.
 unsafe impl Memory for HostMemory {
     fn page_size(&self) -> u64 {
-        1 << self.page_shift
+        self.pages.page_size()
     }
 
     #[inline]
     fn take(&self) -> Option<Frame> {
         let pa = self.free.borrow_mut().pop().or_else(|| {
             let fresh = self.fresh.get();
-            (fresh < self.limit).then(|| {
-                self.fresh.set(fresh + 1);
-                Pa(self.base + ((fresh as u64) << self.page_shift))
-            })
+            let pa = self.pages.address(fresh)?;
+            self.fresh.set(fresh + 1);
+            Some(pa)
         })?;
         // SAFETY: the page was never taken, or was returned since; nothing else refers to it.
         Some(unsafe { Frame::from_pa(pa) })
     }
 
     fn give(&self, frame: Frame) {
-        self.table(frame.pa());
+        self.pages.words(frame.pa());
         self.free.borrow_mut().push(frame.into_pa());
     }
 
@@ -145,7 +72,7 @@ unsafe impl Memory for HostMemory {
 
     #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {
-        self.table(table)
+        self.pages.words(table)
     }
 
     #[inline]
