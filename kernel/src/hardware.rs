@@ -132,8 +132,9 @@ unsafe impl Hardware for Kernel {
         parking::call()
     }
 
-    fn park(&self, _: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
-        parking::park(root, rewrites)
+    unsafe fn park(&self, _: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { parking::park(root, rewrites) }
     }
 
     #[inline]

@@ -295,7 +295,12 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
         }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
         let (users, empty, refused) = {
             let inner = self.model.lock();
             (inner.machine.users_of_upper_half(), inner.empty, inner.unparkable)

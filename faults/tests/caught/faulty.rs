@@ -200,7 +200,12 @@ unsafe impl<'m> Hardware for Faulty<'m> {
         }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
         self.before(if root == self.root { Next::Other } else { Next::Switch });
         match self.fault {
             Some(Fault::NotParked) => {
@@ -215,7 +220,8 @@ unsafe impl<'m> Hardware for Faulty<'m> {
             }
             _ => {}
         }
-        self.cpu.park(memory, root, rewrites)
+        // SAFETY: the caller's promise.
+        unsafe { self.cpu.park(memory, root, rewrites) }
     }
 
     fn dsb(&self, kind: Dsb) {

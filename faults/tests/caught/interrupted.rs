@@ -123,8 +123,14 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
         self.platform.sync_code(va, bytes);
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.platform.park(memory, root, rewrites)
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.platform.park(memory, root, rewrites) }
     }
 }
 

@@ -112,9 +112,10 @@ unsafe impl Hardware for Watched<'_> {
         if self.idle { Ok(()) } else { HARDWARE.call() }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         if !self.idle {
-            return HARDWARE.park(memory, root, updates);
+            // SAFETY: the caller's promise.
+            return unsafe { HARDWARE.park(memory, root, updates) };
         }
         for update in updates {
             // SAFETY: entries of live tables of this memory, whose locks the caller holds; no CPU uses them.

@@ -263,19 +263,24 @@ fn call_off(number: u64) {
 /// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds
 /// locks on live tables, those of the entries among them, and interrupts are masked.
 ///
+/// # Safety
+///
+/// As for [`Hardware::park`](linmap::Hardware::park).
+///
 /// # Errors
 ///
 /// A CPU does not come at once, or cannot be interrupted; nothing was stored.
-pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+pub(crate) unsafe fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
     let deaf = others().any(|cpu| !interrupts::is_started(cpu));
     if identity::ttbr0() == 0 || rewrites.len() > EntryUpdate::MOST || deaf {
         return Err(CannotPark);
     }
     let _turn = turn().ok_or(CannotPark)?;
     for (to, from) in REQUEST.rewrites.iter().zip(rewrites) {
-        let first = from.slot.index as u64 * 8;
-        let (entry, read) = (from.slot.table.0 + first, from.from.0 + first);
-        for (to, value) in to.iter().zip([entry, read, from.count as u64, from.clear, from.set]) {
+        let (slot, read) = (from.slot(), from.from());
+        let first = slot.index as u64 * 8;
+        let values = [slot.table.0 + first, read.0 + first, from.count() as u64, from.clear(), from.set()];
+        for (to, value) in to.iter().zip(values) {
             to.store(value, Ordering::Relaxed);
         }
     }
@@ -285,7 +290,8 @@ pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark>
         call_off(number);
         return Err(CannotPark);
     }
-    rewrite(root, rewrites.len(), number);
+    // SAFETY: all others are away; the rest is the caller's promise.
+    unsafe { rewrite(root, rewrites.len(), number) };
     HARDWARE.cpu.note(together(REWRITING, interrupts::SENDING));
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     if MEASURE.load(Ordering::Relaxed) {
@@ -306,8 +312,12 @@ pub(crate) fn settle() {
     });
 }
 
-/// Stores, and ends the parking. All others are away.
-fn rewrite(root: Pa, count: usize, number: u64) {
+/// Stores, and ends the parking.
+///
+/// # Safety
+///
+/// As for [`park`]. All others are away, and the stores are in the request.
+unsafe fn rewrite(root: Pa, count: usize, number: u64) {
     let format = if WIDE.load(Ordering::Relaxed) { OaFormat::Lpa2 } else { OaFormat::Bits48 };
     let (identity, empty, root) = (identity::ttbr0(), identity::empty(), Registers::ttbr(root, format));
     let (request, to_physical) = (physical(&REQUEST), TO_PHYSICAL.load(Ordering::Relaxed));

@@ -366,7 +366,12 @@ unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
         if self.system.silent { Err(CannotPark) } else { Ok(()) }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
         self.point();
         assert!(self.has_lock(), "who parks has a lock");
         if self.system.silent || !self.all_are_parked() {
@@ -374,7 +379,8 @@ unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
         }
         self.watch.stores(self);
         self.masked.set(true);
-        let parked = self.on.park(memory, root, rewrites);
+        // SAFETY: the caller's promise.
+        let parked = unsafe { self.on.park(memory, root, rewrites) };
         self.masked.set(false);
         self.unparks();
         parked

@@ -56,7 +56,8 @@ unsafe impl<'m> Hardware for Paced<'m> {
         self.0.call()
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.0.park(memory, root, updates)
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.park(memory, root, updates) }
     }
 }

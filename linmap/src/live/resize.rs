@@ -98,7 +98,7 @@ impl Resize {
         locked: &Locked<'_, P>,
         resizes: &[Self],
     ) -> Result<(), Stop> {
-        let mut updates = [EntryUpdate::default(); ROOM];
+        let mut updates = [EntryUpdate::NONE; ROOM];
         let mut used = 0;
         let mut add = |update| {
             updates[used] = update;
@@ -208,7 +208,9 @@ fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<
     if !locked.answered {
         return Err(Needs::Answers.into());
     }
-    locked.platform.park(locked.platform, locked.state.root(), updates)?;
+    // SAFETY: the root of the live tree, and entries of its tables, which were reached from it under the locks that are still
+    // held. The effect on users of the addresses is the responsibility of the operation's caller.
+    unsafe { locked.platform.park(locked.platform, locked.state.root(), updates) }?;
     locked.state.parked();
     Ok(())
 }

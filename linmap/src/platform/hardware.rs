@@ -47,7 +47,7 @@ pub struct CannotPark;
 ///   callers of a map use platforms with the same locks, and the same [`LOCKS`](Self::LOCKS).
 /// - [`retire`](Self::retire) gives a page back after every [`read`](Self::read) that began before has ended.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
-/// - [`park`](Self::park) meets its contract.
+/// - [`park`](Self::park) stores what it says, in the state that it says.
 /// - No walker writes into the tables, since a change is a load and a plain store. Either hardware management of the
 ///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each valid leaf has the
 ///   access flag set, none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`, D8.5.2), and no change makes one so. With
@@ -154,10 +154,24 @@ pub unsafe trait Hardware {
     /// all entries of the half, so the library invalidates nothing. An update may read another table than it stores to
     /// ([`EntryUpdate::from`]), which no walker reaches.
     ///
+    /// No safe code calls it:
+    ///
+    /// ```compile_fail,E0133
+    /// fn park(platform: &impl linmap::Platform, root: linmap::Pa) -> Result<(), linmap::CannotPark> {
+    ///     platform.park(platform, root, &[])
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// `root` is the root of a map in use, or of a tree that is complete and visible to walkers and takes its place. The
+    /// updates are of tables of that map, in `memory`. The caller holds the locks of all that they translate, and has made
+    /// the updates for this one call: nothing else has stored to these entries since.
+    ///
     /// # Errors
     ///
     /// The CPUs cannot be parked, and nothing was stored. A platform without parking always returns this error.
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         _ = (memory, root, updates);
         Err(CannotPark)
     }
@@ -258,13 +272,14 @@ macro_rules! leave_to_hardware {
             $hardware.call()
         }
 
-        fn park(
+        unsafe fn park(
             &$self,
             memory: &impl $crate::platform::Memory,
             root: $crate::format::Pa,
             updates: &[$crate::platform::EntryUpdate],
         ) -> Result<(), $crate::platform::CannotPark> {
-            $hardware.park(memory, root, updates)
+            // SAFETY: the caller's promise.
+            unsafe { $hardware.park(memory, root, updates) }
         }
     };
 }

@@ -23,7 +23,8 @@ pub(super) fn load_root<P: Platform>(
         slots[index] = locked.load(&live, index).0;
     }
     locked.publish_barrier();
-    locked.platform.park(locked.platform, pa, &[])?;
+    // SAFETY: walkers see all of the second tree after the barrier. It is complete, and all locks are held.
+    unsafe { locked.platform.park(locked.platform, pa, &[]) }?;
     Ok(pa)
 }
 
@@ -49,6 +50,8 @@ pub(super) fn store_entries<P: Platform>(
     }
     locked.publish_barrier();
     let update = used.map(|used| EntryUpdate::copy(live.pa, root.pa(), used.start, used.len()));
-    platform.park(platform, live.pa, update.as_slice())?;
+    // SAFETY: the root of the live tree gets entries of the second one, which is complete and which walkers see after the barrier.
+    // All locks are held.
+    unsafe { platform.park(platform, live.pa, update.as_slice()) }?;
     Ok(of_old)
 }

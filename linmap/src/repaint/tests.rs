@@ -73,8 +73,9 @@ unsafe impl Hardware for Taken<'_, '_> {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.host.park(memory, root, updates)
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.host.park(memory, root, updates) }
     }
 }
 

@@ -71,7 +71,7 @@ unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
 
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
         Err(CannotPark)
     }
 }

@@ -8,9 +8,9 @@ use std::ops::ControlFlow::{self, Continue};
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Bounded, BoundedError, Change, ChangeError, Checks, Descriptor, Entry,
-    EntryUpdate, Geometry, Granule, Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType,
-    OaFormat, Pa, Policy, RangePages, ReadTables, Region, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi,
-    Transition, Tree, Va,
+    Geometry, Granule, Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa,
+    Policy, RangePages, ReadTables, Region, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Transition,
+    Tree, Va,
 };
 use test_support::prelude::*;
 use test_support::{geometries, is_one, property};
@@ -147,15 +147,6 @@ proptest! {
         let write = if has(62) { Attributes::READ_ONLY | Attributes::DIRTY_MANAGED } else { Attributes::empty() };
         let may_differ = Attributes::PXN | Attributes::UXN | Attributes::USER | write;
         prop_assert_eq!((restricted ^ a).bits() & !may_differ.bits(), 0);
-    }
-
-    #[test]
-    fn any_update_clears_and_then_sets(clear in number(), set in number(), old in number()) {
-        let new = EntryUpdate { clear, set, ..EntryUpdate::default() }.of(Descriptor(old)).0;
-        for bit in 0..64 {
-            let of = |n: u64| n >> bit & 1 == 1;
-            prop_assert_eq!(of(new), of(set) || of(old) && !of(clear), "bit {}", bit);
-        }
     }
 
     /// To any other descriptor, and to those that differ in one bit.

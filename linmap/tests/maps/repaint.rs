@@ -346,8 +346,14 @@ unsafe impl<F: Fn(u64)> Hardware for Meanwhile<'_, '_, F> {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.host.park(memory, root, rewrites)
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.host.park(memory, root, rewrites) }
     }
 }
 

@@ -154,7 +154,7 @@ unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), linmap::CannotPark> {
+    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), linmap::CannotPark> {
         assert!(updates.is_empty());
         Ok(())
     }

@@ -82,7 +82,7 @@ unsafe impl Hardware for Quiet {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         // SAFETY: live tables of this memory, which only this thread has.
         updates.iter().for_each(|update| unsafe { update.carry_out(memory) });
         Ok(())

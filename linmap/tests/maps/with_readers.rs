@@ -62,7 +62,7 @@ unsafe impl Hardware for Noted {
         Ok(())
     }
 
-    fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.note(format!("park {}", updates.len()));
         Err(CannotPark)
     }

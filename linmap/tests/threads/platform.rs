@@ -197,7 +197,8 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
         self.threads.call()
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.threads.park(memory, root, updates)
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.threads.park(memory, root, updates) }
     }
 }

@@ -144,7 +144,8 @@ impl Changes<'_> {
             HARDWARE.call()?;
             let began = now();
             let held = lock_all();
-            parking::park(self.system.space.root(), &[])?;
+            // SAFETY: the root in use, and no stores.
+            unsafe { parking::park(self.system.space.root(), &[]) }?;
             drop(held);
             parking::settle();
             Ok::<_, ChangeError>(now().wrapping_sub(began))

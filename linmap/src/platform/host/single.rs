@@ -129,7 +129,7 @@ unsafe impl Hardware for NoHardware {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         // SAFETY: live tables of this memory, which only this thread has. The operation holds the lock.
         updates.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())

@@ -138,7 +138,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Threads<LOCKS, H
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
         Err(CannotPark)
     }
 }

@@ -71,7 +71,7 @@ unsafe impl<const HOLD: usize> Hardware for Notes<HOLD> {
         self.steps.borrow_mut().push(Step::Sync(va, bytes));
     }
 
-    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         let (parks, refuses) = self.parking.get();
         if parks == 0 && refuses != 0 {
             self.parking.set((0, refuses - 1));

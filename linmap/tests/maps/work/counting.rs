@@ -158,7 +158,7 @@ unsafe impl<const HOLD: usize> Hardware for Counting<HOLD> {
 
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.count(|done| &mut done.parked);
         // SAFETY: live tables of this memory, which only this thread has.
         updates.iter().for_each(|update| unsafe { update.carry_out(memory) });
