@@ -246,8 +246,7 @@ impl Frames {
 // SAFETY:
 // - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
 //   off once, or comes back through `give`;
-// - `slots` is that one page, through the only mapping in use;
-// - `load` and `store` are volatile 64-bit accesses of aligned words, which are single-copy atomic;
+// - `words` is that one page, plain memory, through the only mapping in use;
 // - code is compiled without vector registers, they do not trap (`entry.s`, `secondary.s`), and handlers use none;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
@@ -301,24 +300,5 @@ unsafe impl Memory for Frames {
         // SAFETY: the page was a frame until now, so nothing else refers to it.
         unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(head)) };
         self.chain.set(page.0);
-    }
-
-    #[inline]
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        // SAFETY: the frame owns the page, is borrowed mutably, and the page is reachable RAM; any bits
-        // are a valid `u64`.
-        unsafe { core::slice::from_raw_parts_mut(self.page(frame.pa()), self.page_size as usize / 8) }
-    }
-
-    #[inline]
-    unsafe fn load(&self, slot: Slot) -> Descriptor {
-        // SAFETY: by the caller's promise a slot of a page of this source, so it is reachable and aligned.
-        Descriptor(unsafe { self.page(slot.table).add(slot.index).read_volatile() })
-    }
-
-    #[inline]
-    unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: as for `load`.
-        unsafe { self.page(slot.table).add(slot.index).write_volatile(new.0) }
     }
 }

@@ -104,13 +104,12 @@ impl<'b> InPlace<'b> {
         index = locked.flip_by_vectors(&table, (index, end), changes);
         // Two eights a turn, which spares half of the turns; then one.
         for _ in 0..(end - index) / 16 {
-            for at in [index, index + 8] {
-                locked.store_eight(&table, at, locked.load_eight(&table, at).map(changed));
-            }
+            locked.change_eight::<0>(&table, index, changed);
+            locked.change_eight::<8>(&table, index, changed);
             index += 16;
         }
         for _ in 0..(end - index) / 8 {
-            locked.store_eight(&table, index, locked.load_eight(&table, index).map(changed));
+            locked.change_eight::<0>(&table, index, changed);
             index += 8;
         }
         for index in index..end {

@@ -14,7 +14,7 @@ use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
-use crate::platform::{Dsb, Platform, Slot, with_more_locks};
+use crate::platform::{Dsb, Platform, Slot, load_eight, store_eight, with_more_locks};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -254,7 +254,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         next += self.same_at_first(bits, table, (next, last), other);
         if next.is_multiple_of(2) {
             for _ in 0..(last + 1).saturating_sub(next) / 16 {
-                let eights = [self.load_eight(table, next), self.load_eight(table, next + 8)];
+                let eights = [self.load_eight::<0>(table, next), self.load_eight::<8>(table, next)];
                 if eights.as_flattened().iter().fold(0, differ) & !bits != 0 {
                     break;
                 }
@@ -306,7 +306,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
         // A root may have fewer than eight entries.
         let eights = if alone { entries & !7 } else { 0 };
-        (0..eights).step_by(8).all(|index| self.load_eight(table, index).iter().all(is_hole))
+        (0..eights).step_by(8).all(|index| self.load_eight::<0>(table, index).iter().all(is_hole))
             && (eights..entries).all(|index| is_hole(&self.load(table, index)))
     }
 
@@ -358,38 +358,35 @@ impl<'a, P: Platform> Locked<'a, P> {
         unsafe { self.platform.load(Slot { table, index }) }
     }
 
-    /// Returns two adjacent descriptors, the first at an even index.
-    ///
-    /// Plain memory is read by one access of 128 bits, which is a pair of 64-bit accesses, each single-copy atomic (Arm
-    /// ARM B2.2.1). The caller holds the lock, so nothing writes meanwhile.
+    /// Returns eight adjacent descriptors, from so many after an index on.
     #[inline(always)]
-    pub(crate) fn load_pair(&self, table: &Table, index: usize) -> [Descriptor; 2] {
+    pub(crate) fn load_eight<const AFTER: usize>(&self, table: &Table, index: usize) -> [Descriptor; 8] {
         if P::PLAIN {
-            // SAFETY: the table is live, its memory plain and aligned to 16 bytes; nothing writes to it.
-            let both = unsafe { table.words.add(index).cast::<u128>().read_volatile() };
-            // The first is at the lower address, in either byte order.
-            let [low, high] = [both as u64, (both >> 64u32) as u64].map(Descriptor);
-            return if cfg!(target_endian = "little") { [low, high] } else { [high, low] };
+            // SAFETY: the table is live, and its memory plain; it has these entries.
+            return unsafe { load_eight::<AFTER>(table.words.add(index)) }.map(Descriptor);
         }
-        [self.load(table, index), self.load(table, index + 1)]
+        core::array::from_fn(|n| self.load(table, index + AFTER + n))
     }
 
-    /// Returns eight adjacent descriptors, the first at an even index.
+    /// Replaces eight adjacent descriptors, from so many after an index on.
     #[inline(always)]
-    pub(crate) fn load_eight(&self, table: &Table, index: usize) -> [Descriptor; 8] {
-        let pair = |n: usize| self.load_pair(table, index + n);
-        let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
-        [a, b, c, d, e, f, g, h]
+    pub(crate) fn store_eight<const AFTER: usize>(&self, table: &Table, index: usize, new: [Descriptor; 8]) {
+        if P::PLAIN && !self.stores_root(table) {
+            // SAFETY: as for `load_eight` and `store`.
+            return unsafe { store_eight::<AFTER>(table.words.add(index), new.map(|new| new.0)) };
+        }
+        (0..8).for_each(|n| self.store(table, index + AFTER + n, new[n]));
     }
 
-    /// Replaces eight adjacent descriptors, the first at an even index.
+    /// Changes eight adjacent descriptors, from so many after an index on.
     #[inline(always)]
-    pub(crate) fn store_eight(&self, table: &Table, index: usize, new: [Descriptor; 8]) {
-        let [a, b, c, d, e, f, g, h] = new;
-        self.store_pair(table, index, [a, b]);
-        self.store_pair(table, index + 2, [c, d]);
-        self.store_pair(table, index + 4, [e, f]);
-        self.store_pair(table, index + 6, [g, h]);
+    pub(crate) fn change_eight<const AFTER: usize>(
+        &self,
+        table: &Table,
+        index: usize,
+        changed: impl Fn(Descriptor) -> Descriptor,
+    ) {
+        self.store_eight::<AFTER>(table, index, self.load_eight::<AFTER>(table, index).map(changed));
     }
 
     /// Makes holes of the entries from one index to before another.
@@ -397,7 +394,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     pub(crate) fn clear(&self, table: &Table, (mut index, end): (usize, usize)) {
         while index < end {
             if index.is_multiple_of(2) && index + 8 <= end {
-                self.store_eight(table, index, [Descriptor::HOLE; 8]);
+                self.store_eight::<0>(table, index, [Descriptor::HOLE; 8]);
                 index += 8;
             } else {
                 self.store(table, index, Descriptor::HOLE);
@@ -410,7 +407,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// without a branch in between.
     #[inline(always)]
     pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
-        let [a, b, c, d, e, f, g, h] = self.load_eight(table, index);
+        let [a, b, c, d, e, f, g, h] = self.load_eight::<0>(table, index);
         let mut is_next = |entry: Descriptor| {
             let same = entry.0 == *next;
             *next = next.wrapping_add(step);
@@ -418,20 +415,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         };
         let first_half = is_next(a) & is_next(b) & is_next(c) & is_next(d);
         first_half & is_next(e) & is_next(f) & is_next(g) & is_next(h)
-    }
-
-    /// Replaces two adjacent descriptors, the first at an even index, by two stores, as in
-    /// [`load_pair`](Self::load_pair).
-    #[inline(always)]
-    pub(crate) fn store_pair(&self, table: &Table, index: usize, [first, second]: [Descriptor; 2]) {
-        if P::PLAIN && !self.stores_root(table) {
-            let [low, high] = if cfg!(target_endian = "little") { [first, second] } else { [second, first] };
-            let both = u128::from(low.0) | u128::from(high.0) << 64u32;
-            // SAFETY: as for `load_pair` and `store`.
-            return unsafe { table.words.add(index).cast::<u128>().write_volatile(both) };
-        }
-        self.store(table, index, first);
-        self.store(table, index + 1, second);
     }
 
     #[inline(always)]

@@ -340,7 +340,7 @@ impl<'m> Fill<'m> {
         };
         let mut at = index;
         while at.is_multiple_of(2) && at + 8 <= end {
-            locked.store_eight(table, at, core::array::from_fn(|_| new()));
+            locked.store_eight::<0>(table, at, core::array::from_fn(|_| new()));
             at += 8;
         }
         (at..end).for_each(|at| locked.store(table, at, new()));

@@ -223,9 +223,7 @@ pub(crate) fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index
     let first = index & !(members - 1);
     // A run has at least 16 members.
     for n in 0..members >> 4u32 {
-        for at in (0..16).step_by(2).map(|pair| first + (n << 4u32) + pair) {
-            let plain = locked.load_pair(&table, at).map(Descriptor::without_contiguous);
-            locked.store_pair(&table, at, plain);
-        }
+        locked.change_eight::<0>(&table, first + (n << 4u32), Descriptor::without_contiguous);
+        locked.change_eight::<8>(&table, first + (n << 4u32), Descriptor::without_contiguous);
     }
 }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::format::{Descriptor, Geometry, Level, Pa};
-use crate::platform::{Memory, Slot};
+use crate::platform::{Memory, Slot, load_eight};
 use crate::read::cursor::Source;
 use crate::read::table::Table;
 
@@ -187,11 +187,9 @@ impl<'m, M: Memory> Live<'m, M> {
     #[inline(always)]
     pub(crate) fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {
         if M::PLAIN {
-            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
-            let first = unsafe { self.0.words(table).add(index) };
-            // SAFETY: as above; the caller knows that there are eight.
-            let load = |n| Descriptor(unsafe { AtomicU64::from_ptr(first.add(n)) }.load(Relaxed));
-            return [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+            // SAFETY: the table is live, as the creator of this value promised; its memory is plain. The caller knows that there are
+            // eight.
+            return unsafe { load_eight::<0>(self.0.words(table).add(index)) }.map(Descriptor);
         }
         // SAFETY: the table is live, as the creator of this value promised.
         core::array::from_fn(|n| unsafe { self.0.load(Slot { table, index: index + n }) })

@@ -6,6 +6,7 @@
 //! was given back: such pages are spoilt. The controls lack locks or the grace period.
 
 mod area;
+mod few_pages;
 mod large;
 mod platform;
 

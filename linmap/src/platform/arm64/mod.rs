@@ -9,6 +9,8 @@ mod lines;
 mod caches;
 mod counting;
 mod cpus;
+#[cfg(not(miri))]
+mod eights;
 #[cfg(not(target_feature = "neon"))]
 mod series;
 mod start;
@@ -18,6 +20,8 @@ mod vectors;
 
 pub use counting::Counting;
 pub use cpus::{Cpus, Held};
+#[cfg(not(miri))]
+pub(crate) use eights::{load_eight, store_eight};
 #[cfg(not(target_feature = "neon"))]
 pub(crate) use series::write_series;
 pub use start::{Start, start};

@@ -1,0 +1,74 @@
+//! A few pages that some threads change while others read them: small enough for Miri, which finds accesses that are a race by
+//! the rules of the language.
+
+use std::ops::ControlFlow;
+use std::thread;
+
+use linmap::host::{SharedMemory, Threads};
+use linmap::{
+    AddressSpace, Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Platform,
+    Policy, Tree, Va,
+};
+
+/// The changes of a thread.
+const CHANGES: u64 = if cfg!(miri) { 2 } else { 200 };
+/// The pages of a thread: enough for two changes of eight at once.
+const PAGES: u64 = 19;
+/// The threads that change pages, next to each other's in one table.
+const THREADS: u64 = 2;
+
+/// Calls until no claim of another thread is in the way.
+fn until_done(call: impl Fn() -> Result<(), ChangeError>) {
+    while let Err(error) = call() {
+        assert!(matches!(error, ChangeError::Busy { .. }), "{error}");
+        thread::yield_now();
+    }
+}
+
+/// Changes the pages of a thread, all of them together.
+fn change<P: Platform>(space: &AddressSpace, platform: &P, (va, pa): (Va, Pa)) {
+    // SAFETY: no CPU uses these tables.
+    unsafe {
+        for _ in 0..CHANGES {
+            until_done(|| space.map(platform, va, PAGES, pa, Attributes::RAM));
+            until_done(|| space.protect(platform, va, PAGES, Change::READ_ONLY));
+            until_done(|| space.protect(platform, va, 1, Change::WRITABLE));
+            until_done(|| space.set_valid(platform, va, PAGES, false));
+            until_done(|| space.unmap(platform, va, PAGES));
+        }
+    }
+}
+
+#[test]
+fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
+    let g = Geometry::new(Granule::K4, 39, OaFormat::Bits48).expect("a geometry");
+    let (memory, threads) = (SharedMemory::new(g, 32), Threads::<64>::new());
+    // SAFETY: these tables have no other locks.
+    let platform = &unsafe { memory.platform(&threads) };
+    let tree = Tree::build(platform, g, Half::Upper, std::iter::empty()).expect("a root");
+    let space = &AddressSpace::adopt(tree);
+    space.set_policy(Policy::Live);
+    let at = |page: u64| (Va(g.base(Half::Upper) + (page << 12)), Pa((page << 12) + (1 << 32)));
+    let pa_of = |va: Va| Pa(va.0 - g.base(Half::Upper) + (1 << 32));
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(platform, at(0).0, 1, at(0).1, Attributes::RAM) }.expect("room");
+    let range = (at(0).0, at(THREADS * PAGES).0);
+    thread::scope(|scope| {
+        for n in 0..THREADS {
+            scope.spawn(move || change(space, platform, at(1 + n * PAGES)));
+        }
+        for _ in 0..2 * CHANGES {
+            _ = space.visit(platform, range, |found| {
+                if let Entry::Leaf(leaf) = found.entry {
+                    assert_eq!(leaf.oa, pa_of(found.va), "{}", found.va);
+                }
+                ControlFlow::Continue(())
+            });
+            assert!(space.count(platform, range).tlb_entries(g) >= 1);
+            assert!(space.translate(platform, at(5).0).is_none_or(|pa| pa == at(5).1));
+        }
+    });
+    assert_eq!(space.stats(platform), space.count(platform, range));
+    threads.readers().give_back(&memory);
+    assert_eq!(memory.in_use() as u64, space.stats(platform).tables, "no page is lost");
+}
