@@ -21,7 +21,7 @@ pub(crate) fn remake_both<P: Platform, E>(
     remade: &Remade,
     step: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), RemakeError<E>> {
-    let (state, platform, span) = (call.state, call.platform, sides.span);
+    let (state, span) = (call.state, sides.span);
     // Without a claim: is there anything to take out?
     let looks = Sides { area: LeafChange::NONE, aliases: LeafChange::NONE, ..*sides };
     let mut long = Long { call, sides: &looks };
@@ -36,8 +36,6 @@ pub(crate) fn remake_both<P: Platform, E>(
     long.cut(&found)?;
     fits(long.call, remade, span)?;
     long.mapped_aliases(&found, &mut |call, alias| fits(call, remade, alias))?;
-    let spans = [span, found.hull.unwrap_or(span)];
-    let under_way = state.remakes.begin(platform, &spans[..1 + usize::from(found.hull.is_some())]);
     both_out(&mut long, &found)?;
     if let Err(error) = step() {
         let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
@@ -47,7 +45,6 @@ pub(crate) fn remake_both<P: Platform, E>(
     long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;
     put_back(long.call, remade, span)?;
     long.call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
-    under_way.end();
     Ok(())
 }
 

@@ -33,8 +33,11 @@ bitflags::bitflags! {
         const PXN = 1 << 53;
         /// UXN: not executable at EL0.
         const UXN = 1 << 54;
-        /// Bits 58:55, which hardware leaves to software. Bit 58 has a meaning: [`STAYS_SPLIT`](Self::STAYS_SPLIT).
-        const SOFTWARE = 0b1111 << 55;
+        /// Bits 58, 56 and 55, which hardware leaves to software. Bit 58 has a meaning: [`STAYS_SPLIT`](Self::STAYS_SPLIT).
+        const SOFTWARE = 0b1011 << 55;
+        /// Bit 57 of an invalid leaf: a [`remake`](crate::AddressSpace::remake) has taken it out, and not brought it back. In a valid
+        /// leaf it says nothing, and it is cleared when the leaf becomes invalid or valid in another way.
+        const TAKEN_OUT = 1 << 57;
         /// Bit 58, which hardware ignores: the leaf keeps its size. No collapse merges it into a block or a contiguous run.
         ///
         /// A [`Layout`](crate::Layout) sets it on its carve-outs, [`create_regions`](crate::create_regions) on regions in pages

@@ -19,6 +19,7 @@ pub(crate) const VALID: u64 = 1 << 0;
 pub(crate) const TABLE_OR_PAGE: u64 = 1 << 1;
 /// Bit 11 of an invalid descriptor: it is a present-invalid leaf. Hardware ignores the bit.
 const SOFTWARE_PRESENT: u64 = 1 << 11;
+const TAKEN_OUT: u64 = Attributes::TAKEN_OUT.bits();
 /// Bit 52: the entry is a member of a contiguous run.
 const CONTIGUOUS: u64 = 1 << 52;
 
@@ -90,7 +91,10 @@ impl Descriptor {
         if leaf.contiguous {
             bits |= CONTIGUOUS;
         }
-        if leaf.valid { Self(bits | VALID) } else { Self(bits).made_invalid() }
+        if leaf.valid {
+            return Self(bits | VALID);
+        }
+        Self(Self(bits).made_invalid().0 | bits & TAKEN_OUT)
     }
 
     /// Returns the descriptor of a valid block less its output address. It is the same for all addresses that differ only in
@@ -233,16 +237,29 @@ impl Descriptor {
         }
     }
 
+    /// Returns this leaf, valid or not, as a present-invalid one that a remake has taken out.
+    #[inline]
+    pub(crate) const fn taken_out(self) -> Self {
+        let invalid = if self.is_valid() { self.made_invalid() } else { self };
+        Self(invalid.0 | TAKEN_OUT)
+    }
+
+    /// Returns true for a leaf that a remake has taken out and not brought back.
+    #[inline]
+    pub(crate) const fn is_taken_out(self) -> bool {
+        self.0 & (VALID | SOFTWARE_PRESENT | TAKEN_OUT) == SOFTWARE_PRESENT | TAKEN_OUT
+    }
+
     /// Returns a valid leaf as a present-invalid one.
     const fn made_invalid(self) -> Self {
         let inverted = if self.0 & Attributes::NOT_GLOBAL.bits() == 0 { 0 } else { TABLE_OR_PAGE };
-        Self((self.0 & !VALID | SOFTWARE_PRESENT) ^ inverted)
+        Self((self.0 & !(VALID | TAKEN_OUT) | SOFTWARE_PRESENT) ^ inverted)
     }
 
     /// Returns a present-invalid leaf as a valid one.
     const fn made_valid(self, level: Level) -> Self {
         let page = level.number() == Level::PAGE.number();
-        let bits = self.0 & !(TABLE_OR_PAGE | SOFTWARE_PRESENT) | VALID;
+        let bits = self.0 & !(TABLE_OR_PAGE | SOFTWARE_PRESENT | TAKEN_OUT) | VALID;
         let type_bit = if page { TABLE_OR_PAGE } else { 0 };
         let not_global = if self.is_table_or_page() == page { 0 } else { Attributes::NOT_GLOBAL.bits() };
         Self(bits | type_bit | not_global)

@@ -64,6 +64,7 @@ impl LeafChange {
     const fn moved(self, old: Descriptor, level: Level) -> Descriptor {
         let valid = if (self.clear | self.set) & VALID == 0 { old.is_valid() } else { self.set & VALID != 0 };
         let shown = old.with_validity(true, level);
-        Descriptor(shown.0 & !self.clear | self.set | VALID).with_validity(valid, level)
+        let changed = Descriptor(shown.0 & !self.clear | self.set | VALID).with_validity(valid, level);
+        if !valid && old.is_taken_out() { changed.taken_out() } else { changed }
     }
 }

@@ -41,7 +41,7 @@ use crate::live::one_page::{change as change_any, change_one_later};
 use crate::live::protect::{change_part, protect};
 use crate::live::reader::{Reader, copy};
 use crate::live::remake::remake as live_remake;
-use crate::live::remakes::Remaking;
+use crate::live::remaking::{Remaking, remaking};
 use crate::live::reserve::Reserve;
 use crate::live::settle::flush;
 use crate::live::split_cost::SplitCost;
@@ -445,14 +445,11 @@ impl AddressSpace {
     /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
     /// be tried again.
     ///
-    /// At least the last 16 ranges that failed are known. One is forgotten when a remake brings all of it back.
+    /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`]), until it is valid again or unmapped. The address is
+    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins elsewhere, an address whose step
+    /// failed may be said to be under way.
     pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
-        let said = self.state.remakes.of(va.0)?;
-        // The entry as it is after that.
-        match self.entry(platform, va) {
-            Some((_, _, Entry::Leaf(leaf))) if !leaf.valid => Some(said),
-            _ => None,
-        }
+        remaking(&self.state, platform, va)
     }
 
     /// Changes `pages` pages from `va` on as [`protect`](Self::protect) does, in the manner of these flags.

@@ -8,6 +8,7 @@ use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicU64};
 
 use crate::format::Span;
+use crate::live::begun::Begun;
 use crate::live::lock_set::LockSet;
 use crate::platform::{Hardware, with_locks};
 
@@ -16,6 +17,7 @@ use crate::platform::{Hardware, with_locks};
 #[repr(align(128))]
 pub(crate) struct Claims {
     slots: [Slot; Self::ROOM],
+    begun: Begun,
 }
 
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl Claims {
     const ROOM: usize = 16;
 
     pub(crate) const fn new() -> Self {
-        Self { slots: [const { Slot::free() }; Self::ROOM] }
+        Self { slots: [const { Slot::free() }; Self::ROOM], begun: Begun::never() }
     }
 
     /// Claims ranges, all of them or none, so that nobody has one and waits for another. They may overlap. On return no other
@@ -137,16 +139,25 @@ impl Claims {
         }
         let mut slots = 0;
         for (span, (n, slot)) in spans.iter().zip(free()) {
-            slot.first.store(span.first, Relaxed);
-            slot.last.store(span.last, Relaxed);
+            // Who reads a part of this claim and a part of the one before knows that that one is over.
+            slot.first.store(span.first, Release);
+            slot.last.store(span.last, Release);
             slot.taken.store(true, Release);
             slots |= 1 << n;
         }
         attention.0.fetch_add(spans.len() as u64, Relaxed);
+        self.begun.another();
         Ok(slots)
     }
 
-    /// Returns true if a range overlaps a claim other than the caller's own, which are bits of a set. The caller holds a lock of the range.
+    /// Looks at a range without a lock. Returns what was found, and whether the range may have been claimed then. If not, the look
+    /// has found all that was stored under claims of it, and the last of them was over.
+    pub(crate) fn beside<T>(&self, span: Span, look: impl FnOnce() -> T) -> (T, bool) {
+        self.begun.look(|| self.overlap(span, 0), look)
+    }
+
+    /// Returns true if a range overlaps a claim other than the caller's own, which are bits of a set. The caller holds a lock
+    /// of the range, or finds out otherwise whether a claim has begun meanwhile.
     pub(crate) fn overlap(&self, span: Span, own: u32) -> bool {
         self.slots.iter().enumerate().any(|(n, slot)| {
             own >> n & 1 == 0

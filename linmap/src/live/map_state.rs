@@ -13,7 +13,6 @@ use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
 use crate::live::pending::Pending;
 use crate::live::publishing::Publishing;
-use crate::live::remakes::Remakes;
 use crate::live::share::Share;
 use crate::live::split_cost::SplitCosts;
 use crate::plan::{Leaves, Policy, Stats};
@@ -49,7 +48,6 @@ pub(crate) struct MapState {
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
     pub(crate) claims: Claims,
-    pub(crate) remakes: Remakes,
     pub(crate) copied: Copied,
     pub(crate) split_costs: SplitCosts,
     shares: [Share; MOST_LOCKS],
@@ -104,7 +102,6 @@ impl MapState {
         left_empty: AtomicU64::new(0),
         parkings: AtomicU64::new(0),
         claims: Claims::new(),
-        remakes: Remakes::new(),
         copied: Copied::none(),
         split_costs: SplitCosts::none(),
         shares: [const { Share::new() }; MOST_LOCKS],

@@ -45,7 +45,6 @@ pub(crate) fn remake<P: Platform, E>(
     let found = survey(&mut call, remade, span)?;
     cut(&mut call, span, &found.leaves)?;
     fits(&mut call, remade, span)?;
-    let under_way = state.remakes.begin(platform, &[span]);
     let mut batch = TlbBatch::new();
     take_out(&mut call, span, &mut batch)?;
     call.last_hold(span, |locked| batch.finish(locked))?;
@@ -55,7 +54,6 @@ pub(crate) fn remake<P: Platform, E>(
     }
     put_back(&mut call, remade, span)?;
     call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
-    under_way.end();
     Ok(())
 }
 
@@ -181,7 +179,7 @@ impl<P: Platform> LeafVisitor<P> for Fits<'_> {
     }
 }
 
-/// Makes the valid leaves of a span invalid, none of which reaches beyond it.
+/// Makes the leaves of a span invalid, none of which reaches beyond it, and says in each that it was taken out.
 ///
 /// # Errors
 ///
@@ -214,12 +212,14 @@ impl<P: Platform> LiveVisitor<P> for Out<'_> {
         old: Descriptor,
     ) -> Result<usize, Infallible> {
         let end = locked.alike(table, index, old, last);
-        if old.is_valid() {
-            // The same bits in all of them, which differ only in their addresses.
-            let bits = old.0 ^ old.with_validity(false, table.level).0;
+        // The same bits in all of them, which differ only in their addresses.
+        let bits = old.0 ^ old.taken_out().0;
+        if bits != 0 {
             for at in index..end {
                 locked.store(table, at, Descriptor(locked.load(table, at).0 ^ bits));
             }
+        }
+        if old.is_valid() {
             self.batch.add(table.va(index), table.span_of(end - 1).last, table.shift);
         }
         Ok(end)

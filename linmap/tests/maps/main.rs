@@ -30,6 +30,7 @@ mod peers;
 mod policy;
 mod raw;
 mod reference_dumps;
+mod remaking;
 mod repaint;
 mod repaint_holds;
 mod restricted;

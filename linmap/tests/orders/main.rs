@@ -9,6 +9,7 @@ mod atomic;
 mod claims_test;
 mod publishing_test;
 mod readers_test;
+mod remaking_test;
 mod versions_test;
 
 /// The names by which the library's files know each other.
@@ -30,7 +31,7 @@ mod platform {
     }
 }
 mod live {
-    pub(crate) use crate::lock_set;
+    pub(crate) use crate::{begun, lock_set};
 }
 mod build {
     /// No statistics are kept here.
@@ -45,6 +46,9 @@ mod build {
 }
 
 // A test uses what it needs of these.
+#[path = "../../src/live/begun.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod begun;
 #[path = "../../src/live/claims.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod claims;
