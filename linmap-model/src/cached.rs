@@ -48,7 +48,7 @@ impl Cached {
             oa: leaf.oa.0.wrapping_sub(within),
             level,
             contiguous: members > 1,
-            attributes: leaf.attributes - Attributes::SOFTWARE,
+            attributes: leaf.attributes - (Attributes::SOFTWARE | Attributes::TAKEN_OUT),
             shift,
             members,
         })

@@ -98,7 +98,7 @@ impl<'s> Cursor<'s> {
 fn is_same(a: &Side, b: &Side, compared: Compared) -> bool {
     let plain = |what: EntryKind| match what {
         EntryKind::Leaf { oa, attributes, contiguous, valid } => {
-            let unprinted = Attributes::DIRTY_MANAGED | Attributes::SOFTWARE;
+            let unprinted = Attributes::DIRTY_MANAGED | Attributes::SOFTWARE | Attributes::TAKEN_OUT;
             let attributes = if compared.unprinted { attributes } else { attributes.difference(unprinted) };
             EntryKind::Leaf { oa: oa.filter(|_| compared.addresses), attributes, contiguous, valid }
         }

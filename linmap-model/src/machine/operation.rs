@@ -278,7 +278,7 @@ impl Machine {
 
     /// Returns true if a mapping has this output address and these attributes.
     pub(super) fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
-        let mut ignored = Attributes::SOFTWARE | stage2::unannounced(attributes);
+        let mut ignored = Attributes::SOFTWARE | Attributes::TAKEN_OUT | stage2::unannounced(attributes);
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }

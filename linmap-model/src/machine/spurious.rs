@@ -35,7 +35,7 @@ impl Machine {
     }
 
     fn is_stricter(&self, held: &Cached, va: u64, now: &Mapping) -> bool {
-        let mut ignored = Attributes::SOFTWARE;
+        let mut ignored = Attributes::SOFTWARE | Attributes::TAKEN_OUT;
         if self.geometry().oa_format() == OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }

@@ -303,6 +303,7 @@ mod tests {
         /// A leaf that becomes invalid, is split, is collapsed and becomes valid again is the leaf it was.
         #[test]
         fn invalid_leaves_keep_what_they_say(oa: u64, a in any_attributes(), contiguous: bool) {
+            let a = a - Attributes::TAKEN_OUT;
             for g in geometries() {
                 for level in levels(g).filter(|&l| g.may_be_leaf(l)) {
                     let leaf = Leaf { oa: Pa(oa), attributes: a, contiguous, valid: true };
@@ -316,6 +317,10 @@ mod tests {
                     prop_assert!(!invalid.is_table(level) && !invalid.is_link());
                     prop_assert_eq!(valid.transition(invalid, g, level), Transition::Tlbi);
                     prop_assert_eq!(invalid.transition(valid, g, level), Transition::Fresh);
+                    let out = valid.taken_out();
+                    prop_assert_eq!(invalid.taken_out(), out);
+                    prop_assert!(out.is_taken_out() && !invalid.is_taken_out() && !valid.is_taken_out());
+                    prop_assert_eq!(out.with_validity(true, level), valid);
                     if level == Level::PAGE { continue }
                     let below = invalid.child(level, contiguous);
                     prop_assert_eq!(below.with_validity(true, level.next()), valid.child(level, contiguous));

@@ -14,7 +14,7 @@ use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
-use crate::platform::{Dsb, Platform, Slot, load_eight, store_eight, with_more_locks};
+use crate::platform::{Dsb, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -387,6 +387,21 @@ impl<'a, P: Platform> Locked<'a, P> {
         changed: impl Fn(Descriptor) -> Descriptor,
     ) {
         self.store_eight::<AFTER>(table, index, self.load_eight::<AFTER>(table, index).map(changed));
+    }
+
+    /// Does the same two descriptors at a time, where a change of more costs registers that the caller would have to save.
+    #[inline(always)]
+    pub(crate) fn change_pairs<const AFTER: usize>(
+        &self,
+        table: &Table,
+        index: usize,
+        changed: impl Fn(Descriptor) -> Descriptor,
+    ) {
+        if !P::PLAIN || self.stores_root(table) {
+            return self.change_eight::<AFTER>(table, index, changed);
+        }
+        // SAFETY: as for `load_eight` and `store`.
+        unsafe { change_pairs::<AFTER>(table.words.add(index), |old| changed(Descriptor(old)).0) };
     }
 
     /// Makes holes of the entries from one index to before another.

@@ -223,7 +223,7 @@ pub(crate) fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index
     let first = index & !(members - 1);
     // A run has at least 16 members.
     for n in 0..members >> 4u32 {
-        locked.change_eight::<0>(&table, first + (n << 4u32), Descriptor::without_contiguous);
-        locked.change_eight::<8>(&table, first + (n << 4u32), Descriptor::without_contiguous);
+        locked.change_pairs::<0>(&table, first + (n << 4u32), Descriptor::without_contiguous);
+        locked.change_pairs::<8>(&table, first + (n << 4u32), Descriptor::without_contiguous);
     }
 }

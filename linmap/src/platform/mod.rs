@@ -4,7 +4,6 @@
 pub mod arm64;
 pub(crate) mod atomic;
 mod cache;
-#[cfg(any(not(target_arch = "aarch64"), miri))]
 mod eights;
 mod entry_update;
 mod extensions;
@@ -22,11 +21,8 @@ mod registers;
 mod with_readers;
 mod with_reason;
 
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-pub(crate) use arm64::{load_eight, store_eight};
 pub use cache::CacheType;
-#[cfg(any(not(target_arch = "aarch64"), miri))]
-pub(crate) use eights::{load_eight, store_eight};
+pub(crate) use eights::{change_pairs, load_eight, store_eight};
 pub use entry_update::EntryUpdate;
 pub use extensions::{HardwareUpdates, Tcr2, Unsupported};
 pub use features::Features;

@@ -813,7 +813,7 @@ fn broken(leaves: &[(usize, Leaf)], step: u64, members: usize) -> Option<(RunFau
         let differ = first.1.attributes ^ member.1.attributes;
         let dirty = (first.1.attributes & member.1.attributes).contains(Attributes::DIRTY_MANAGED);
         let hardware = if dirty { Attributes::READ_ONLY } else { Attributes::empty() };
-        let hardware = hardware | Attributes::ACCESSED | Attributes::SOFTWARE;
+        let hardware = hardware | Attributes::ACCESSED | Attributes::SOFTWARE | Attributes::TAKEN_OUT;
         if start(member) != start(first) {
             Some((RunFault::Addresses, member.0))
         } else {

@@ -55,7 +55,7 @@ impl World {
     }
 
     fn attributes(&mut self) -> Attributes {
-        let any = Attributes::from_bits_truncate(self.random.bits());
+        let any = Attributes::from_bits_truncate(self.random.bits()) - Attributes::TAKEN_OUT;
         if self.g.oa_format() == OaFormat::Lpa2 { any - Attributes::INNER_SHAREABLE } else { any }
     }
 

@@ -114,7 +114,7 @@ fn memory_that_was_brought_back_has_not_failed() {
 
 #[test]
 fn memory_that_is_out_stays_so_whatever_else_changes() {
-    let memory = HostMemory::new(geometry(), 32);
+    let memory = HostMemory::new(geometry(), 1100);
     let map = Map::new(&memory, geometry());
     let failed = |pages: &[u64]| pages.iter().all(|page| map.said(*page) == Some(Remaking::Failed));
     // A block, of which a part gets other permissions.

@@ -10,7 +10,7 @@ mod caches;
 mod counting;
 mod cpus;
 #[cfg(not(miri))]
-mod eights;
+mod pairs;
 #[cfg(not(target_feature = "neon"))]
 mod series;
 mod start;
@@ -21,7 +21,7 @@ mod vectors;
 pub use counting::Counting;
 pub use cpus::{Cpus, Held};
 #[cfg(not(miri))]
-pub(crate) use eights::{load_eight, store_eight};
+pub(crate) use pairs::{load_pair, store_pair};
 #[cfg(not(target_feature = "neon"))]
 pub(crate) use series::write_series;
 pub use start::{Start, start};

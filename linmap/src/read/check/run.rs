@@ -24,7 +24,7 @@ pub(super) fn fault<E>(
 /// Returns true if two members of a run may have these attributes. Hardware sets AF and clears AP\[2\] in one member at
 /// a time (D8.7.1), and ignores the software bits.
 fn is_alike(a: Attributes, b: Attributes) -> bool {
-    let mut ignored = Attributes::ACCESSED | Attributes::SOFTWARE;
+    let mut ignored = Attributes::ACCESSED | Attributes::SOFTWARE | Attributes::TAKEN_OUT;
     if (a & b).contains(Attributes::DIRTY_MANAGED) {
         ignored |= Attributes::READ_ONLY;
     }
