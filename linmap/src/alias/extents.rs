@@ -65,9 +65,9 @@ impl Extents {
         self.done.map_or(Some(self.span.first), |last| (last < self.span.last).then(|| last + 1))
     }
 
-    /// Returns the last extent, once all of the range has been visited.
-    pub(crate) const fn last(&self) -> Option<Span> {
-        self.extent
+    /// Returns the last extent, once all of the range has been visited, and nothing after that.
+    pub(crate) const fn take_last(&mut self) -> Option<Span> {
+        self.extent.take()
     }
 }
 

@@ -1,53 +1,68 @@
 //! A change of an area and of its aliases with more entries than a hold may have: under a claim, hold by hold.
 //!
-//! Both sides are claimed together: the area, and the hull of its aliases, which is everything from the first to the
-//! last. What the hull is, and how many table pages it takes, only a survey tells. So the first survey is without a claim,
-//! and counts for nothing but these two. Then pages are taken, both sides are claimed, and surveyed again. If the
-//! area has changed meanwhile, so that more has to be claimed or taken, the claim is dropped, and all of this repeated:
-//! nobody waits, or takes a page, while he has a claim.
+//! First everything that can fail, without a claim: a survey of both sides, and the cuts of the leaves that contain ends of
+//! extents, with translations as they are. Nobody merges them again before the change ends. Then the area is claimed together
+//! with its aliases, and surveyed again: others may have changed it meanwhile, and a claim has no addresses but these. If
+//! there is something to cut, or there are other aliases, the claim is dropped, and all of this repeated: nobody waits, or takes
+//! a page, while he has a claim.
 //!
-//! A survey under the claim is final. If it refuses nothing, the leaves that contain ends are split, extent by extent,
-//! with translations as they are. After that nothing can fail. Each side is changed piece by piece, and its
-//! translations are invalidated before the other side begins.
+//! After that nothing can fail. Each side is changed piece by piece, and its translations are invalidated before the other
+//! side begins. An area of more aliases than can be claimed together is changed part by part, one side after the other.
+
+use core::iter::once;
 
 use crate::alias::alias_survey::AliasSurvey;
 use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Side, Sides};
-use crate::alias::tables_needed::TablesNeeded;
 use crate::format::{LeafChange, Span};
-use crate::live::{Call, ChangeError, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TlbBatch};
+use crate::live::{
+    Call, ChangeError, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TOGETHER, TlbBatch,
+};
 use crate::platform::Platform;
 
 /// The number of extents that are noted in one hold.
 const NOTED: usize = 8;
 
+/// The most aliases that are claimed together with their area.
+const MOST: usize = TOGETHER - 1;
+
 /// Changes both sides in this order, or does nothing.
 ///
 /// # Errors
 ///
-/// The change is refused; out of frames; CPUs that do not park, after some leaves may have been split; a claim in the way.
+/// The change is refused; out of frames; CPUs that do not park, after some leaves may have been split; a claim in the way. If
+/// another caller changes an area of many aliases meanwhile, a part of it may have changed.
 #[cold]
 pub(crate) fn long<P: Platform>(
     call: &mut Call<'_, P>,
     sides: &Sides,
     order: [Side; 2],
 ) -> Result<(), ChangeError> {
-    let mut long = Long { call, sides };
-    let found = long.claim()?;
-    long.cut(&found)?;
+    let _kept = call.state.attention.keeps_cuts();
+    let mut all = Long { call, sides };
+    let found = all.claim()?;
+    if !found.are_many() {
+        return order.into_iter().try_for_each(|side| all.change_side(side, &found));
+    }
+    all.call.unclaim();
     for side in order {
-        match side {
-            Side::Area => long.change_area(&found)?,
-            Side::Aliases => long.change_aliases(&found)?,
+        let mut first = Some(sides.span.first);
+        while let Some(from) = first {
+            let span = all.part(Span { first: from, ..sides.span })?;
+            let mut part = Long { call: &mut *all.call, sides: &Sides { span, ..*sides } };
+            let found = part.claim()?;
+            // Otherwise another caller has changed it, and it is another part now.
+            if !found.are_many() {
+                part.change_side(side, &found)?;
+                first = (span.last < sides.span.last).then(|| span.last + 1);
+            }
+            all.call.unclaim();
         }
     }
     Ok(())
 }
-
-/// The work for each alias that is mapped.
-type EachMapped<'e, P> = &'e mut dyn FnMut(&mut Call<'_, P>, Span) -> Result<(), ChangeError>;
 
 /// A change under way.
 pub(crate) struct Long<'l, 'c, P: Platform> {
@@ -58,54 +73,81 @@ pub(crate) struct Long<'l, 'c, P: Platform> {
 /// The findings of a survey of both sides.
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// Everything from the first alias to the last.
-    pub(crate) hull: Option<Span>,
-    /// The end of the alias before.
-    last: Option<u64>,
+    /// The aliases that are mapped, in the order of the area, as far as there is room.
+    aliases: [Span; MOST],
+    /// Their number.
+    count: usize,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
-    /// The table pages that it takes to split leaves.
-    area_tables: TablesNeeded,
-    alias_tables: TablesNeeded,
     area: Survey,
-    aliases: Survey,
+    alias_survey: Survey,
     pub(crate) refused: Option<ChangeError>,
 }
 
 impl Findings {
+    /// Returns true if there are more aliases than can be claimed together.
+    pub(crate) const fn are_many(&self) -> bool {
+        self.count > MOST
+    }
+
+    /// Returns the aliases, or none if there are many.
+    pub(crate) fn aliases(&self) -> &[Span] {
+        self.aliases.get(..self.count).unwrap_or_default()
+    }
+
+    fn add(&mut self, alias: Span, survey: &Survey) {
+        let before = self.count.checked_sub(1).and_then(|n| self.aliases.get(n));
+        self.overlap |= before.is_some_and(|before| alias.first <= before.last);
+        if let Some(place) = self.aliases.get_mut(self.count) {
+            *place = alias;
+        }
+        self.count += 1;
+        self.alias_survey.include(survey);
+    }
+
     /// Returns the first leaf in use that has to change its size.
     fn in_use(&self) -> Option<u64> {
-        self.aliases.resizes.or(self.area.resizes)
+        self.alias_survey.resizes.or(self.area.resizes)
+    }
+
+    /// Returns true if leaves have to be cut.
+    const fn splits(&self) -> bool {
+        self.area.splits || self.alias_survey.splits
     }
 }
 
 impl<P: Platform> Long<'_, '_, P> {
-    /// Claims both sides and takes table pages. Returns the survey under the claim.
+    /// Cuts leaves, and claims both sides; the area alone, if it has many aliases. Returns the survey under the claim.
+    ///
+    /// # Errors
+    ///
+    /// As for [`long`].
     pub(crate) fn claim(&mut self) -> Result<Findings, ChangeError> {
-        let mut found = self.survey();
-        let mut hull = None;
         loop {
-            hull = join(hull, found.hull);
-            let frames = self.frames(&found);
-            self.call.unclaim();
-            self.call.frames(frames)?;
-            let spans = [self.sides.span, hull.unwrap_or(self.sides.span)];
-            self.call.claim_all(&spans[..1 + usize::from(hull.is_some())])?;
-            found = self.survey();
-            if join(hull, found.hull) == hull && self.frames(&found) <= self.call.reserve.count() {
-                return found.refused.map_or(Ok(found), Err);
+            let before = self.prepare()?;
+            self.call.claim_all(once(self.sides.span).chain(before.aliases().iter().copied()))?;
+            let found = self.survey();
+            if let Some(refused) = found.refused {
+                return Err(refused);
             }
+            let same = (found.are_many(), found.aliases()) == (before.are_many(), before.aliases());
+            if same && !found.splits() {
+                return Ok(found);
+            }
+            self.call.unclaim();
         }
     }
 
-    /// Returns the number of table pages that it takes.
-    fn frames(&self, found: &Findings) -> u64 {
-        if found.refused.is_some() {
-            return 0;
+    /// Surveys both sides, and cuts their leaves until none is to be cut, or the change is refused: by what others have under
+    /// way, perhaps.
+    fn prepare(&mut self) -> Result<Findings, ChangeError> {
+        loop {
+            let found = self.survey();
+            if found.refused.is_some() || !found.splits() {
+                return Ok(found);
+            }
+            self.cut(&found)?;
         }
-        let g = self.call.state.geometry();
-        let of_aliases = found.hull.map_or(0, |hull| found.alias_tables.within(g, hull));
-        of_aliases + found.area_tables.within(g, self.sides.span)
     }
 
     /// Finds aliases and checks every failure except allocation and parking. Stores nothing, and waits for nobody.
@@ -116,12 +158,12 @@ impl<P: Platform> Long<'_, '_, P> {
     }
 
     fn survey_to(&mut self, found: &mut Findings) -> Result<(), ChangeError> {
-        let span = self.sides.span;
-        found.area = self.extents(self.sides.area, &mut |long, extent| long.survey_alias(extent, found))?;
-        if found.area.splits {
-            self.cut_at(span, &mut found.area_tables)?;
+        let mut walk = Walk::new(self.sides.area, self.sides.span);
+        while let Some(extent) = walk.next(self)? {
+            self.survey_alias(extent, found)?;
         }
-        let locked = self.call.locked(LockSet::of::<P>(span));
+        found.area = walk.extents.found;
+        let locked = self.call.locked(LockSet::of::<P>(self.sides.span));
         locked.may_resize(locked.policy, found.in_use())
     }
 
@@ -136,34 +178,36 @@ impl<P: Platform> Long<'_, '_, P> {
                 survey.go_on(locked, part, budget)
             });
         }
-        if !survey.is_mapped() {
-            return Ok(());
-        }
-        found.hull = join(found.hull, Some(alias));
-        surveyed?;
-        found.overlap |= found.last.replace(alias.last).is_some_and(|last| alias.first <= last);
-        found.aliases.include(&survey.found);
-        if survey.found.splits { self.cut_at(alias, &mut found.alias_tables) } else { Ok(()) }
-    }
-
-    /// Adds the tables for the ends of a span.
-    ///
-    /// # Errors
-    ///
-    /// A leaf or run there is not all of this map.
-    fn cut_at(&mut self, span: Span, needed: &mut TablesNeeded) -> Result<(), ChangeError> {
-        // After the highest address comes 0.
-        for (va, cut) in [(span.first, span.first), (span.last, span.last.wrapping_add(1))] {
-            self.look(Span { first: va, last: va }, |locked, _, _| {
-                let (table, index) = locked.entry_of(va);
-                let members = locked.run(&table, locked.load(&table, index)).unwrap_or(1);
-                // Before any leaf is cut.
-                locked.state.owns(table.run_of(index, members))?;
-                needed.cut(locked.geometry, table.level, cut);
-                Ok(())
-            })?;
+        if survey.is_mapped() {
+            found.add(alias, &survey.found);
+            surveyed?;
         }
         Ok(())
+    }
+
+    /// Returns the first part of an area, up to the extent that has one alias too many.
+    fn part(&mut self, area: Span) -> Result<Span, ChangeError> {
+        let (mut walk, mut count) = (Walk::new(LeafChange::NONE, area), 0);
+        let mut next = area.first;
+        while let Some(extent) = walk.next(self)? {
+            count += usize::from(self.mapped_alias(extent)?.is_some());
+            if count > MOST {
+                return Ok(Span { last: next - 1, ..area });
+            }
+            next = next.wrapping_add(extent.last - extent.first + 1);
+        }
+        Ok(area)
+    }
+
+    /// Returns the alias of an extent, if the linear map has it.
+    fn mapped_alias(&mut self, extent: Span) -> Result<Option<Span>, ChangeError> {
+        let Some(reach) = self.sides.reach(extent) else { return Ok(None) };
+        let (alias, mut mapped) = (reach.alias, false);
+        self.look(Span { last: alias.first, ..alias }, |locked, part, _| {
+            mapped = is_mapped(locked, part.first);
+            Ok(())
+        })?;
+        Ok(mapped.then_some(alias))
     }
 
     /// Looks at entries in one hold: from the start of a span on, within a gigabyte.
@@ -184,62 +228,22 @@ impl<P: Platform> Long<'_, '_, P> {
         })
     }
 
-    /// Calls `each` for every extent of the area, without a lock. Returns the survey of the area for a change.
-    fn extents(
-        &mut self,
-        change: LeafChange,
-        each: &mut dyn FnMut(&mut Self, Span) -> Result<(), ChangeError>,
-    ) -> Result<Survey, ChangeError> {
-        let span = self.sides.span;
-        let mut walk = Extents::new(change, span);
-        while let Some(first) = walk.next() {
-            let (mut noted, mut used) = ([None; NOTED], 0);
-            let looked = self.look(Span { first, ..span }, |locked, part, budget| {
-                walk.go_on(locked, part, budget, &mut |extent| {
-                    noted[used] = Some(extent);
-                    used += 1;
-                    if used == NOTED {
-                        budget.end();
-                    }
-                    Ok(())
-                })
-            });
-            noted.into_iter().flatten().try_for_each(|extent| each(self, extent))?;
-            looked?;
-        }
-        walk.last().map_or(Ok(()), |extent| each(self, extent))?;
-        Ok(walk.found)
-    }
-
-    /// Calls `each` for every alias, and for linear addresses of the hull at which nothing is mapped.
-    fn aliases(
-        &mut self,
-        found: &Findings,
-        each: &mut dyn FnMut(&mut Self, Span) -> Result<(), ChangeError>,
-    ) -> Result<(), ChangeError> {
-        let sides = self.sides;
-        let mut of = |long: &mut Self, extent| match sides.reach(extent) {
-            Some(reach) if join(found.hull, Some(reach.alias)) == found.hull => each(long, reach.alias),
-            _ => Ok(()),
-        };
-        self.extents(LeafChange::NONE, &mut of).map(|_| ())
-    }
-
-    /// Calls `each` for every alias of which the linear map has all.
+    /// Calls `each` for every alias that is mapped.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `each`.
     pub(crate) fn mapped_aliases(
         &mut self,
-        found: &Findings,
-        each: EachMapped<'_, P>,
+        mut each: impl FnMut(&mut Self, Span) -> Result<(), ChangeError>,
     ) -> Result<(), ChangeError> {
-        self.aliases(found, &mut |long, alias| {
-            let mut mapped = false;
-            let first = Span { last: alias.first, ..alias };
-            long.look(first, |locked, part, _| {
-                mapped = is_mapped(locked, part.first);
-                Ok(())
-            })?;
-            if mapped { each(long.call, alias) } else { Ok(()) }
-        })
+        let mut walk = Walk::new(LeafChange::NONE, self.sides.span);
+        while let Some(extent) = walk.next(self)? {
+            if let Some(alias) = self.mapped_alias(extent)? {
+                each(self, alias)?;
+            }
+        }
+        Ok(())
     }
 
     /// Splits leaves at the ends of the extents, with translations as they are.
@@ -247,10 +251,10 @@ impl<P: Platform> Long<'_, '_, P> {
     /// # Errors
     ///
     /// CPUs do not park, or the policy is another one now.
-    pub(crate) fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
+    fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
         let (sides, in_use) = (self.sides, found.in_use());
-        if found.aliases.splits {
-            self.aliases(found, &mut |long, alias| long.cut_ends((sides.aliases, alias), in_use))?;
+        if found.alias_survey.splits {
+            self.mapped_aliases(|long, alias| long.cut_ends((sides.aliases, alias), in_use))?;
         }
         if found.area.splits {
             self.cut_ends((sides.area, sides.span), in_use)?;
@@ -266,7 +270,7 @@ impl<P: Platform> Long<'_, '_, P> {
     ) -> Result<(), ChangeError> {
         let end = |va| LockSet::of::<P>(Span { first: va, last: va });
         let changes = [self.sides.area, self.sides.aliases];
-        let cut = self.call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
+        let cut = self.call.attempts_with(end(span.first).and(end(span.last)), once(span), |locked| {
             if !is_mapped(locked, span.first) {
                 return Ok(());
             }
@@ -281,55 +285,77 @@ impl<P: Platform> Long<'_, '_, P> {
         cut.map(|_| ())
     }
 
-    /// Changes the aliases, in one batch.
-    fn change_aliases(&mut self, found: &Findings) -> Result<(), ChangeError> {
-        let Some(hull) = found.hull.filter(|_| found.aliases.changes()) else { return Ok(()) };
+    /// Changes one side, in one batch.
+    fn change_side(&mut self, side: Side, found: &Findings) -> Result<(), ChangeError> {
+        let (own, area) = ([self.sides.span], self.sides.span);
+        let (survey, change, spans) = match side {
+            Side::Area => (&found.area, self.sides.area, &own[..]),
+            Side::Aliases => (&found.alias_survey, self.sides.aliases, found.aliases()),
+        };
+        let (Some(&first), true) = (spans.first(), survey.changes()) else { return Ok(()) };
+        let alike = survey.is_alike()
+            && match side {
+                // An area in the linear map may have changed with the aliases.
+                Side::Area => found.aliases().iter().all(|a| a.last < area.first || area.last < a.first),
+                Side::Aliases => !found.overlap,
+            };
         let mut batch = TlbBatch::new();
-        let alike = found.aliases.is_alike() && !found.overlap;
-        let change = (self.sides.aliases, alike);
-        self.aliases(found, &mut |long, alias| long.change(change, alias, &mut batch))?;
-        self.call.last_hold(hull, |locked| batch.finish(locked))
-    }
-
-    /// Changes the area, in one batch.
-    fn change_area(&mut self, found: &Findings) -> Result<(), ChangeError> {
-        let span = self.sides.span;
-        if !found.area.changes() {
-            return Ok(());
-        }
-        let mut batch = TlbBatch::new();
-        // An area in the linear map may have changed with the aliases.
-        let apart = found.hull.is_none_or(|hull| hull.last < span.first || span.last < hull.first);
-        let alike = found.area.is_alike() && apart;
-        self.change((self.sides.area, alike), span, &mut batch)?;
-        self.call.last_hold(span, |locked| batch.finish(locked))
-    }
-
-    /// Changes all of a span in place, or nothing of it if nothing is mapped there.
-    fn change(
-        &mut self,
-        (change, alike): (LeafChange, bool),
-        span: Span,
-        batch: &mut TlbBatch,
-    ) -> Result<(), ChangeError> {
-        self.call.pieces(span, |locked, piece| {
-            if is_mapped(locked, piece.first) {
+        for &span in spans {
+            self.call.pieces(span, |locked, piece| {
                 let table = locked.deepest(locked.root(), piece);
-                InPlace::new(change, alike, batch).run(locked, &table, piece);
+                InPlace::new(change, alike, &mut batch).run(locked, &table, piece);
                 locked.publish_barrier();
+                Ok(())
+            })?;
+        }
+        self.call.last_hold(first, |locked| batch.finish(locked))
+    }
+}
+
+/// The extents of an area, one by one, without a lock between them.
+struct Walk {
+    extents: Extents,
+    span: Span,
+    /// Those that have been found, and are not returned yet.
+    noted: [Option<Span>; NOTED],
+    /// What ends the walk after them.
+    end: Result<(), ChangeError>,
+}
+
+impl Walk {
+    fn new(change: LeafChange, span: Span) -> Self {
+        Self { extents: Extents::new(change, span), span, noted: [None; NOTED], end: Ok(()) }
+    }
+
+    /// Returns the next extent.
+    ///
+    /// # Errors
+    ///
+    /// The area is not mapped there, or must not change.
+    fn next<P: Platform>(&mut self, long: &mut Long<'_, '_, P>) -> Result<Option<Span>, ChangeError> {
+        loop {
+            if let Some(extent) = self.noted.iter_mut().find_map(Option::take) {
+                return Ok(Some(extent));
             }
-            Ok(())
-        })
+            self.end?;
+            let Self { extents, span, noted, end } = self;
+            let Some(first) = extents.next() else { return Ok(extents.take_last()) };
+            let mut used = 0;
+            *end = long.look(Span { first, ..*span }, |locked, part, budget| {
+                extents.go_on(locked, part, budget, &mut |extent| {
+                    noted[used] = Some(extent);
+                    used += 1;
+                    if used == NOTED {
+                        budget.end();
+                    }
+                    Ok(())
+                })
+            });
+        }
     }
 }
 
 fn is_mapped<P: Platform>(locked: &Locked<'_, P>, va: u64) -> bool {
     let (table, index) = locked.entry_of(va);
     locked.load(&table, index).is_leaf(locked.geometry, table.level)
-}
-
-/// Returns the smallest span that has both.
-fn join(one: Option<Span>, other: Option<Span>) -> Option<Span> {
-    let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
-    Some(Span { first: a.first.min(b.first), last: a.last.max(b.last) })
 }

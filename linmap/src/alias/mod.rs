@@ -9,6 +9,5 @@ mod long;
 mod remake_both;
 mod set_memory;
 mod sides;
-mod tables_needed;
 
 pub use set_memory::Aliased;

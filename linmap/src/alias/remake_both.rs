@@ -2,6 +2,9 @@
 //!
 //! Both are claimed together, and surveyed and cut as in `long.rs`. What becomes of a leaf depends on that leaf alone, so an
 //! alias that is found twice, or within the area, comes back as it shall, too.
+//!
+//! Of an area with more aliases than can be claimed together the area alone is claimed. Its aliases go out and come back hold by
+//! hold, and each hold invalidates what it has stored, so it leaves nothing to others.
 
 use crate::alias::long::{Findings, Long};
 use crate::alias::sides::Sides;
@@ -25,24 +28,26 @@ pub(crate) fn remake_both<P: Platform, E>(
     // Without a claim: is there anything to take out?
     let looks = Sides { area: LeafChange::NONE, aliases: LeafChange::NONE, ..*sides };
     let mut long = Long { call, sides: &looks };
-    let found = long.survey();
-    found.refused.map_or(Ok(()), Err)?;
-    if !changes(&mut long, remade, &found)? {
+    long.survey().refused.map_or(Ok(()), Err)?;
+    if !changes(&mut long, remade)? {
         return Ok(());
     }
+    let _kept = state.attention.keeps_cuts();
     let mut long = Long { call, sides };
     let found = long.claim()?;
-    changes(&mut long, remade, &found)?;
-    long.cut(&found)?;
+    changes(&mut long, remade)?;
     fits(long.call, remade, span)?;
-    long.mapped_aliases(&found, &mut |call, alias| fits(call, remade, alias))?;
+    long.mapped_aliases(|long, alias| fits(long.call, remade, alias))?;
+    if found.are_many() {
+        long.call.regardless();
+    }
     both_out(&mut long, &found)?;
     if let Err(error) = step() {
         let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
         return Err(RemakeError::Step { va: Va(span.first), pages, error });
     }
     // The aliases first: they are found by the area.
-    long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;
+    long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;
     put_back(long.call, remade, span)?;
     long.call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
     Ok(())
@@ -53,14 +58,10 @@ pub(crate) fn remake_both<P: Platform, E>(
 /// # Errors
 ///
 /// A leaf must not be what it would be.
-fn changes<P: Platform>(
-    long: &mut Long<'_, '_, P>,
-    remade: &Remade,
-    found: &Findings,
-) -> Result<bool, ChangeError> {
+fn changes<P: Platform>(long: &mut Long<'_, '_, P>, remade: &Remade) -> Result<bool, ChangeError> {
     let mut changes = survey_remake(long.call, remade, long.sides.span)?.changes;
-    long.mapped_aliases(found, &mut |call, alias| {
-        changes |= survey_remake(call, remade, alias)?.changes;
+    long.mapped_aliases(|long, alias| {
+        changes |= survey_remake(long.call, remade, alias)?.changes;
         Ok(())
     })?;
     Ok(changes)
@@ -68,13 +69,16 @@ fn changes<P: Platform>(
 
 /// Takes out both sides. No TLB has them on return.
 fn both_out<P: Platform>(long: &mut Long<'_, '_, P>, found: &Findings) -> Result<(), ChangeError> {
-    let (span, mut batch) = (long.sides.span, TlbBatch::new());
-    if let Some(Span { first, .. }) = found.hull {
-        long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;
-        let hull = Span { first, last: first };
-        long.call.last_hold(hull, |locked| batch.finish(locked))?;
+    let (span, are_claimed, mut batch) = (long.sides.span, !found.are_many(), TlbBatch::new());
+    let mut first = None;
+    long.mapped_aliases(|long, alias| {
+        first = first.or(Some(alias));
+        take_out(long.call, (alias, are_claimed), &mut batch)
+    })?;
+    if let Some(alias) = first {
+        long.call.last_hold(alias, |locked| batch.finish(locked))?;
         batch = TlbBatch::new();
     }
-    take_out(long.call, span, &mut batch)?;
+    take_out(long.call, (span, true), &mut batch)?;
     long.call.last_hold(span, |locked| batch.finish(locked))
 }

@@ -313,7 +313,7 @@ impl<'a> Aliased<'a> {
         // Without them the attempt says whether it takes them.
         _ = call.frames(tables);
         let wishes = Cell::new(true);
-        let done = call.attempts_with(locks, span, |locked| {
+        let done = call.attempts_with(locks, core::iter::once(span), |locked| {
             locked.mark(span);
             let way = locked.deepest(locked.root(), span);
             let both = BothSides { locked, sides: &sides, wishes: &wishes, way };

@@ -1,7 +1,7 @@
 //! A range of addresses that may include the highest address.
 
 /// A range of addresses, both ends included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) first: u64,
     pub(crate) last: u64,

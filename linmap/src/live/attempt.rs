@@ -25,6 +25,8 @@ pub(crate) struct Call<'a, P: Platform> {
     answered: bool,
     /// True if invalidations are left to a flush.
     later: bool,
+    /// True if claims of others do not count.
+    regardless: bool,
 }
 
 impl<'a, P: Platform> Call<'a, P> {
@@ -34,12 +36,18 @@ impl<'a, P: Platform> Call<'a, P> {
 
     /// Returns a call that leaves its invalidations to a flush if `later`.
     pub(crate) const fn of(state: &'a MapState, platform: &'a P, later: bool) -> Self {
-        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false, later }
+        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false, later, regardless: false }
     }
 
     /// Returns true if invalidations are left to a flush.
     pub(crate) const fn is_later(&self) -> bool {
         self.later
+    }
+
+    /// Goes on regardless of claims. Its addresses are those of memory that the caller has to itself, so whoever has claimed some
+    /// of them changes what is not his.
+    pub(crate) const fn regardless(&mut self) {
+        self.regardless = true;
     }
 
     /// Lets go of the claim.
@@ -59,7 +67,7 @@ impl<'a, P: Platform> Call<'a, P> {
         span: Span,
         attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
-        self.attempts_with(LockSet::of::<P>(span), span, attempt)
+        self.attempts_with(LockSet::of::<P>(span), core::iter::once(span), attempt)
     }
 
     /// Does the same for an attempt that itself leaves out what others have claimed.
@@ -85,20 +93,23 @@ impl<'a, P: Platform> Call<'a, P> {
         self.tries(locks, span, attempt).map(|_| ())
     }
 
-    /// Tries as [`attempts`](Self::attempts) does, with these locks from the start.
+    /// Tries as [`attempts`](Self::attempts) does, for several spans, with these locks from the start. What is claimed or pending
+    /// between the spans does not count.
     pub(crate) fn attempts_with<R>(
         &mut self,
         locks: LockSet,
-        span: Span,
+        spans: impl Iterator<Item = Span> + Clone,
         mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
-        let later = self.is_later();
-        self.tries(locks, span, |locked| {
-            if locked.is_claimed(span) {
-                return Err(Needs::Patience.into());
-            }
-            if !later {
-                locked.settle(span);
+        let (later, Some(first)) = (self.is_later(), spans.clone().next()) else { return Ok(None) };
+        self.tries(locks, first, |locked| {
+            for span in spans.clone() {
+                if locked.is_claimed(span) {
+                    return Err(Needs::Patience.into());
+                }
+                if !later {
+                    locked.settle(span);
+                }
             }
             attempt(locked)
         })
@@ -131,7 +142,7 @@ impl<'a, P: Platform> Call<'a, P> {
             locks,
             reserve: &self.reserve,
             policy: self.state.policy(),
-            own: self.claim.as_ref().map_or(0, Claim::bits),
+            own: if self.regardless { u64::MAX } else { self.claim.as_ref().map_or(0, Claim::bits) },
             answered: self.answered,
         }
     }
@@ -173,23 +184,23 @@ impl<'a, P: Platform> Call<'a, P> {
     pub(crate) fn claim(&mut self, span: Span) -> Result<(), ChangeError> {
         // An allocator that changes the map could not do so in the claimed range. Fewer pages may do.
         _ = self.frames(self.state.most_tables());
-        self.claim_all(&[span])
+        self.claim_all([span].into_iter())
     }
 
-    /// Claims ranges together, the operation's own first, after all claims in the way have gone. They may overlap. The call
-    /// has none yet: who has one does not wait for another.
+    /// Claims ranges together, the operation's own first, after all claims in the way have gone: at most
+    /// [`TOGETHER`](super::claims::TOGETHER). They may overlap. The call has none yet: who has one does not wait for another.
     ///
     /// # Errors
     ///
     /// There is one, and this context cannot wait.
-    pub(crate) fn claim_all(&mut self, spans: &[Span]) -> Result<(), ChangeError> {
+    pub(crate) fn claim_all(&mut self, spans: impl Iterator<Item = Span> + Clone) -> Result<(), ChangeError> {
         loop {
-            match self.state.claims.claim(&self.state.attention, self.platform, spans) {
+            match self.state.claims.claim(&self.state.attention, self.platform, spans.clone()) {
                 Ok(claim) => {
                     self.claim = Some(claim);
                     return Ok(());
                 }
-                Err(Claimed) => self.wait(spans[0])?,
+                Err(Claimed) => spans.clone().next().map_or(Ok(()), |span| self.wait(span))?,
             }
         }
     }

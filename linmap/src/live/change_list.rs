@@ -1,12 +1,15 @@
 //! Changes pages that are listed one by one, in any order. Pages that follow each other in the list are one range.
 //!
 //! All ranges change in one hold of all their locks. If these are more pages than a hold may have entries, or ways down to
-//! too many ranges, it is under one claim from the lowest to the highest page. If a leaf would have to be cut, nothing is
-//! stored; the leaves are cut first, range by range and without a claim, since that takes table pages and changes no
-//! translation. Then it is tried again.
+//! too many ranges, they change group by group: as many ranges as can be claimed together, in one hold, or under a claim and
+//! piece by piece. Several groups are surveyed before the first of them changes, so that nothing is refused later.
+//!
+//! If a leaf would have to be cut, nothing is stored; the leaves are cut first, range by range and without a claim, since that
+//! takes table pages and changes no translation. Then it is tried again. Nobody merges them before the change ends.
 
 use crate::format::{LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
+use crate::live::claims::{TOGETHER, next_group};
 use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
@@ -59,8 +62,8 @@ pub(crate) struct ListChange<'s, I> {
     change: LeafChange,
     ranges: Ranges<'s, I>,
     count: usize,
-    /// From the lowest page to the highest.
-    hull: Span,
+    /// The first range.
+    first: Span,
     locks: LockSet,
     /// The number of bytes in all of them.
     bytes: u64,
@@ -69,9 +72,6 @@ pub(crate) struct ListChange<'s, I> {
 /// The number of entries of a hold that a way down to a range counts as.
 const WALK: usize = 15;
 
-/// A range of so many pages is short.
-const SHORT: usize = 16;
-
 /// The outcome of an attempt.
 enum Tried {
     Done,
@@ -79,13 +79,10 @@ enum Tried {
     Cut,
 }
 
-/// Returns the addresses from the lowest to the highest of some ranges, and the locks of all of them.
+/// Returns the locks of some ranges.
 #[inline(always)]
-fn hull_of<P: Platform>(ranges: impl Iterator<Item = Span>) -> Option<(Span, LockSet)> {
-    let each = ranges.map(|span| (span, LockSet::of::<P>(span)));
-    each.reduce(|(all, locks), (span, more)| {
-        (Span { first: all.first.min(span.first), last: all.last.max(span.last) }, locks.and(more))
-    })
+fn locks_of<P: Platform>(ranges: impl Iterator<Item = Span>) -> LockSet {
+    ranges.map(LockSet::of::<P>).reduce(LockSet::and).unwrap_or(LockSet::one(0))
 }
 
 /// The deepest table that translates a range. It is looked for again only for a range that is elsewhere.
@@ -123,6 +120,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         ranges: Ranges<'s, I>,
     ) -> Result<Option<Self>, ChangeError> {
         let (state, mut refused, mut count, mut bytes) = (ranges.state, Ok(()), 0, 0_u64);
+        let Some(first) = ranges.clone().next() else { return Ok(None) };
         let checked = ranges.clone().map_while(|span| {
             let more = span.last.wrapping_sub(span.first).wrapping_add(1);
             let pages = more >> state.geometry().page_shift();
@@ -130,21 +128,22 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
             (count, bytes) = (count + 1, bytes.saturating_add(more));
             refused.is_ok().then_some(span)
         });
-        let all = hull_of::<P>(checked);
+        let locks = locks_of::<P>(checked);
         refused?;
-        Ok(all.map(|(hull, locks)| Self { change, ranges, count, hull, locks, bytes }))
+        Ok(Some(Self { change, ranges, count, first, locks, bytes }))
     }
 
     /// Returns the range, if there is only one.
     pub(crate) fn only(&self) -> Option<Span> {
-        (self.count == 1).then_some(self.hull)
+        (self.count == 1).then_some(self.first)
     }
 
     /// Changes all leaves of the ranges, or none.
     ///
     /// # Errors
     ///
-    /// As for a change of one range. Leaves may have been cut.
+    /// As for a change of one range. Leaves may have been cut. If another caller changes what is mapped in several groups of
+    /// ranges meanwhile, groups before may have changed.
     #[inline(never)]
     pub(crate) fn run<P: Platform>(
         &self,
@@ -153,28 +152,65 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         later: bool,
     ) -> Result<(), ChangeError> {
         let mut call = Call::of(state, platform, later);
-        loop {
-            let tried = match self.short(&mut call)? {
-                Some(tried) => tried,
-                None => self.long(&mut call)?,
-            };
-            match tried {
-                Tried::Done => return Ok(()),
-                Tried::Cut => self.cut(&mut call)?,
+        // The list is read in the hold, also where many of its pages are one leaf.
+        if self.bytes >> state.geometry().page_shift() <= P::HOLD as u64 {
+            while let Some(tried) = self.hold(&mut call, self.locks, self.ranges.clone(), true)? {
+                match tried {
+                    Tried::Done => return Ok(()),
+                    Tried::Cut => self.cut(&mut call, self.ranges.clone())?,
+                }
             }
         }
+        self.in_groups(&mut call)
     }
 
-    /// Tries in one hold. Returns `None` if it takes several.
-    fn short<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<Option<Tried>, ChangeError> {
-        // The list is read in the hold, also where many of its pages are one leaf.
-        if self.bytes >> call.state.geometry().page_shift() > P::HOLD as u64 {
-            return Ok(None);
+    /// Changes what is too much for one hold, group by group.
+    #[cold]
+    fn in_groups<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<(), ChangeError> {
+        let _kept = call.state.attention.keeps_cuts();
+        let passes: &[bool] = if self.count > TOGETHER { &[false, true] } else { &[true] };
+        for &stores in passes {
+            let mut ranges = self.ranges.clone();
+            while let Some(group) = next_group(&mut ranges) {
+                while let Tried::Cut = self.group(call, group.clone(), stores)? {
+                    self.cut(call, group.clone())?;
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// Surveys a group, and changes it if it `stores`.
+    fn group<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        group: impl Iterator<Item = Span> + Clone,
+        stores: bool,
+    ) -> Result<Tried, ChangeError> {
+        if let Some(tried) = self.hold(call, locks_of::<P>(group.clone()), group.clone(), stores)? {
+            return Ok(tried);
+        }
+        if stores {
+            // No table pages: nothing is cut under the claim.
+            call.claim_all(group.clone())?;
+        }
+        let tried = self.in_pieces(call, group, stores);
+        call.unclaim();
+        tried
+    }
+
+    /// Tries some ranges in one hold, in which they change if it `stores`. Returns `None` if it takes several.
+    fn hold<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        locks: LockSet,
+        ranges: impl Iterator<Item = Span> + Clone,
+        stores: bool,
+    ) -> Result<Option<Tried>, ChangeError> {
         let later = call.is_later();
-        call.attempts_with(self.locks, self.hull, |locked| {
+        call.attempts_with(locks, ranges.clone(), |locked| {
             let (mut surveyor, mut way) = (Surveyor::new(self.change, P::HOLD), Way::new());
-            for span in self.ranges.clone() {
+            for span in ranges.clone() {
                 surveyor.take(WALK)?;
                 surveyor.add(locked, &way.to(locked, span), (span, span))?;
             }
@@ -182,9 +218,12 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
             if survey.splits {
                 return Ok(Tried::Cut);
             }
+            if !stores {
+                return Ok(Tried::Done);
+            }
             let mut batch = TlbBatch::of(later);
             let mut way = Way::new();
-            for span in self.ranges.clone() {
+            for span in ranges.clone() {
                 locked.mark(span);
                 self.in_place(locked, &way.to(locked, span), span, &mut batch);
             }
@@ -195,69 +234,35 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         })
     }
 
-    /// Does the same for many entries, under a claim.
-    #[cold]
-    fn long<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<Tried, ChangeError> {
-        // No table pages: nothing is cut under the claim.
-        call.claim_all(&[self.hull])?;
-        let mut surveyor = Surveyor::new(self.change, usize::MAX);
-        self.holds(call, false, |locked, table, spans| surveyor.add(locked, table, spans))?;
-        let survey = surveyor.found();
-        if !survey.splits && survey.changes() {
-            let mut batch = TlbBatch::of(call.is_later());
-            self.holds(call, true, |locked, table, (_, piece)| {
-                self.in_place(locked, table, piece, &mut batch);
-                Ok(())
-            })?;
-            call.last_hold(self.hull, |locked| batch.finish(locked))?;
-        }
-        call.unclaim();
-        Ok(if survey.splits { Tried::Cut } else { Tried::Done })
-    }
-
-    /// Calls `work`, which may store, for each range and its table. A hold has as many short ranges as it has room for and as its
-    /// first range has locks for: who waits for a lock holds no others. A long range comes piece by piece.
-    fn holds<P: Platform>(
+    /// Does the same for ranges that are claimed, if it `stores`, in as many holds as it takes.
+    fn in_pieces<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
+        group: impl Iterator<Item = Span> + Clone,
         stores: bool,
-        mut work: impl FnMut(&Locked<'_, P>, &Table, (Span, Span)) -> Result<(), Stop>,
-    ) -> Result<(), ChangeError> {
-        let shift = call.state.geometry().page_shift();
-        let is_short = |span: &Span| (span.last - span.first) >> shift < SHORT as u64;
-        let end = |locked: &Locked<'_, P>| {
-            if stores {
-                locked.publish_barrier();
-            }
-        };
-        let mut ranges = self.ranges.clone();
-        while let Some(first) = ranges.clone().next() {
-            let locks = LockSet::of::<P>(first);
-            let joins = |span: &Span| is_short(span) && locks.has(LockSet::of::<P>(*span));
-            let group = ranges.clone().take_while(joins).take(P::HOLD / (WALK + SHORT));
-            let count = group.clone().count();
-            let Some((hull, _)) = hull_of::<P>(group) else {
-                call.pieces(first, |locked, piece| {
-                    work(locked, &locked.deepest(locked.root(), piece), (first, piece))?;
-                    end(locked);
+    ) -> Result<Tried, ChangeError> {
+        let mut surveyor = Surveyor::new(self.change, usize::MAX);
+        for span in group.clone() {
+            call.pieces(span, |locked, piece| {
+                surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
+            })?;
+        }
+        let survey = surveyor.found();
+        if survey.splits {
+            return Ok(Tried::Cut);
+        }
+        if stores && survey.changes() {
+            let mut batch = TlbBatch::of(call.is_later());
+            for span in group.clone() {
+                call.pieces(span, |locked, piece| {
+                    self.in_place(locked, &locked.deepest(locked.root(), piece), piece, &mut batch);
+                    locked.publish_barrier();
                     Ok(())
                 })?;
-                ranges.next();
-                continue;
-            };
-            call.attempts_with(locks, hull, |locked| {
-                let mut way = Way::new();
-                // No more than these are read under locks: the next range may be long.
-                for span in ranges.clone().take(count) {
-                    locked.mark(span);
-                    work(locked, &way.to(locked, span), (span, span))?;
-                }
-                end(locked);
-                Ok(())
-            })?;
-            ranges.by_ref().take(count).for_each(|_| {});
+            }
+            call.last_hold(group.clone().next().unwrap_or(self.first), |locked| batch.finish(locked))?;
         }
-        Ok(())
+        Ok(Tried::Done)
     }
 
     /// Surveys an end of a range.
@@ -280,11 +285,15 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     ///
     /// As for a change of one range.
     #[cold]
-    fn cut<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<(), ChangeError> {
-        for span in self.ranges.clone() {
+    fn cut<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        ranges: impl Iterator<Item = Span>,
+    ) -> Result<(), ChangeError> {
+        for span in ranges {
             let ends = [span.first, span.last].map(|va| Span { first: va, last: va });
             let locks = LockSet::of::<P>(ends[0]).and(LockSet::of::<P>(ends[1]));
-            call.attempts_with(locks, span, |locked| {
+            call.attempts_with(locks, core::iter::once(span), |locked| {
                 let mut found = Survey::default();
                 for end in ends {
                     found.include(&self.survey(locked, (span, end))?);

@@ -3,44 +3,65 @@
 //! A claim is written under the first lock. Then its owner takes and drops each lock of the range once. Callers that were
 //! inside have left by then, and a caller that takes one of these locks later sees the claim. So a short operation takes
 //! its lock first and looks for claims afterwards: to look before would race with a claim that is being written.
+//!
+//! A claim has the ranges that its operation names, and no address between them: others have pages there whose changes
+//! cannot fail.
 
+use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::platform::atomic::{AtomicBool, AtomicU64};
 
 use crate::format::Span;
 use crate::live::begun::Begun;
 use crate::live::lock_set::LockSet;
 use crate::platform::{Hardware, with_locks};
 
+/// The most ranges of one operation that are claimed together.
+pub(crate) const TOGETHER: usize = 16;
+
+/// Takes the next ranges of several, as many as are claimed together, or `None` if there are no more.
+pub(crate) fn next_group(
+    ranges: &mut impl Iterator<Item = Span>,
+) -> Option<impl Iterator<Item = Span> + Clone> {
+    let first = ranges.next()?;
+    let (mut group, mut used) = ([first; TOGETHER], 1);
+    for (place, span) in group[1..].iter_mut().zip(ranges) {
+        (*place, used) = (span, used + 1);
+    }
+    Some(group.into_iter().take(used))
+}
+
 /// The claims on a map.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Claims {
+    /// The slots that are in use, as bits.
+    taken: AtomicU64,
     slots: [Slot; Self::ROOM],
     begun: Begun,
 }
 
+/// A range that is claimed: the first and the last address.
 #[derive(Debug)]
 struct Slot {
-    taken: AtomicBool,
     first: AtomicU64,
     last: AtomicU64,
 }
 
 impl Slot {
     const fn free() -> Self {
-        Self { taken: AtomicBool::new(false), first: AtomicU64::new(0), last: AtomicU64::new(0) }
+        Self { first: AtomicU64::new(0), last: AtomicU64::new(0) }
     }
 }
 
-/// The reasons to look further in a hold: the number of claims, a repaint under way, and the number of locks with pending
-/// invalidations.
+/// The reasons to look further in a hold: the number of claimed ranges, the number of operations whose cuts stay, a repaint
+/// under way, and the number of locks with pending invalidations.
 ///
 /// Every operation reads it, and hardly any writes it.
 #[derive(Debug)]
 pub(crate) struct Attention(AtomicU64);
 
 impl Attention {
+    const ONE_CUTTER: u64 = 1 << 16;
     const REPAINT: u64 = 1 << 32;
     const ONE_PENDING: u64 = 1 << 33;
 
@@ -76,6 +97,18 @@ impl Attention {
         self.0.fetch_sub(locks * Self::ONE_PENDING, Release);
     }
 
+    /// From here on, until this is dropped, nobody merges leaves: an operation cuts what it changes later.
+    pub(crate) fn keeps_cuts(&self) -> KeptCuts<'_> {
+        self.0.fetch_add(Self::ONE_CUTTER, Relaxed);
+        KeptCuts(self)
+    }
+
+    /// Returns true if leaves that were cut have to stay so. The caller holds a lock of what it would merge, so that the cutter
+    /// has said so before, or cuts after it.
+    pub(crate) fn are_cuts_kept(&self) -> bool {
+        self.0.load(Relaxed) & (Self::REPAINT - Self::ONE_CUTTER) != 0
+    }
+
     /// Returns true if a repaint is under way.
     pub(crate) fn is_repaint(&self) -> bool {
         self.0.load(Relaxed) & Self::REPAINT != 0
@@ -91,6 +124,15 @@ impl Attention {
     }
 }
 
+/// An operation whose cuts stay until it ends.
+pub(crate) struct KeptCuts<'a>(&'a Attention);
+
+impl Drop for KeptCuts<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(Attention::ONE_CUTTER, Release);
+    }
+}
+
 /// Another claim overlaps, or there are too many.
 pub(crate) struct Claimed;
 
@@ -99,19 +141,23 @@ pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     attention: &'a Attention,
     /// The set of their slots, as bits.
-    slots: u32,
+    slots: u64,
 }
 
 impl Claims {
-    /// If there are more, callers wait as they do for a range that is claimed.
-    const ROOM: usize = 16;
+    /// If there are more ranges, callers wait as they do for one that is claimed.
+    const ROOM: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { slots: [const { Slot::free() }; Self::ROOM], begun: Begun::never() }
+        Self {
+            taken: AtomicU64::new(0),
+            slots: [const { Slot::free() }; Self::ROOM],
+            begun: Begun::never(),
+        }
     }
 
-    /// Claims ranges, all of them or none, so that nobody has one and waits for another. They may overlap. On return no other
-    /// caller works on them, and none begins to until the claim is dropped.
+    /// Claims at most [`TOGETHER`] ranges, all of them or none, so that nobody has one and waits for another. They may overlap.
+    /// On return no other caller works on them, and none begins to until the claim is dropped.
     ///
     /// # Errors
     ///
@@ -120,11 +166,11 @@ impl Claims {
         &'a self,
         attention: &'a Attention,
         hardware: &H,
-        spans: &[Span],
+        spans: impl Iterator<Item = Span> + Clone,
     ) -> Result<Claim<'a>, Claimed> {
-        let slots = with_locks(hardware, 1, || self.write(attention, spans))?;
+        let slots = with_locks(hardware, 1, || self.write(attention, spans.clone()))?;
         let claim = Claim { claims: self, attention, slots };
-        let locks = spans.iter().map(|&span| LockSet::of::<H>(span)).reduce(LockSet::and);
+        let locks = spans.map(LockSet::of::<H>).reduce(LockSet::and);
         for number in locks.into_iter().flat_map(LockSet::numbers) {
             drop(hardware.lock(number));
         }
@@ -132,54 +178,62 @@ impl Claims {
     }
 
     /// Writes claims. The caller holds the first lock, under which all claims are written.
-    fn write(&self, attention: &Attention, spans: &[Span]) -> Result<u32, Claimed> {
-        let free = || self.slots.iter().enumerate().filter(|(_, slot)| !slot.taken.load(Acquire));
-        if free().count() < spans.len() || spans.iter().any(|&span| self.overlap(span, 0)) {
+    fn write(
+        &self,
+        attention: &Attention,
+        mut spans: impl Iterator<Item = Span> + Clone,
+    ) -> Result<u64, Claimed> {
+        let (mut free, mut slots) = (!self.taken.load(Acquire), 0);
+        if spans.clone().count() > free.count_ones() as usize || spans.clone().any(|s| self.overlap(s, 0)) {
             return Err(Claimed);
         }
-        let mut slots = 0;
-        for (span, (n, slot)) in spans.iter().zip(free()) {
+        while let (Some(span), Some(slot)) = (spans.next(), self.slots.get(free.trailing_zeros() as usize)) {
             // Who reads a part of this claim and a part of the one before knows that that one is over.
             slot.first.store(span.first, Release);
             slot.last.store(span.last, Release);
-            slot.taken.store(true, Release);
-            slots |= 1 << n;
+            slots |= free & free.wrapping_neg();
+            free &= free - 1;
         }
-        attention.0.fetch_add(spans.len() as u64, Relaxed);
+        self.taken.fetch_or(slots, Release);
+        attention.0.fetch_add(u64::from(slots.count_ones()), Relaxed);
         self.begun.another();
         Ok(slots)
     }
 
-    /// Looks at a range without a lock. Returns what was found, and whether the range may have been claimed then. If not, the look
-    /// has found all that was stored under claims of it, and the last of them was over.
-    pub(crate) fn beside<T>(&self, span: Span, look: impl FnOnce() -> T) -> (T, bool) {
-        self.begun.look(|| self.overlap(span, 0), look)
+    /// Looks at a range without a lock. Returns what was found, and whether the range may have been claimed then, or an operation
+    /// whose cuts stay have been under way. If not, the look has found all that was stored under claims of it, and the last of
+    /// them was over.
+    pub(crate) fn beside<T>(
+        &self,
+        attention: &Attention,
+        span: Span,
+        look: impl FnOnce() -> T,
+    ) -> (T, bool) {
+        self.begun.look(|| self.overlap(span, 0) || attention.are_cuts_kept(), look)
     }
 
     /// Returns true if a range overlaps a claim other than the caller's own, which are bits of a set. The caller holds a lock
     /// of the range, or finds out otherwise whether a claim has begun meanwhile.
-    pub(crate) fn overlap(&self, span: Span, own: u32) -> bool {
-        self.slots.iter().enumerate().any(|(n, slot)| {
-            own >> n & 1 == 0
-                && slot.taken.load(Acquire)
-                && slot.first.load(Relaxed) <= span.last
-                && span.first <= slot.last.load(Relaxed)
-        })
+    pub(crate) fn overlap(&self, span: Span, own: u64) -> bool {
+        let others = self.taken.load(Acquire) & !own;
+        let is_taken = |&(n, _): &(usize, &Slot)| others >> n & 1 != 0;
+        others != 0
+            && self.slots.iter().enumerate().filter(is_taken).any(|(_, slot)| {
+                slot.first.load(Relaxed) <= span.last && span.first <= slot.last.load(Relaxed)
+            })
     }
 }
 
 impl Claim<'_> {
     /// Returns the set of its ranges, by which their owner is told from others.
-    pub(crate) const fn bits(&self) -> u32 {
+    pub(crate) const fn bits(&self) -> u64 {
         self.slots
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        for (_, slot) in self.claims.slots.iter().enumerate().filter(|(n, _)| self.slots >> n & 1 != 0) {
-            slot.taken.store(false, Release);
-        }
+        self.claims.taken.fetch_and(!self.slots, Release);
         self.attention.0.fetch_sub(u64::from(self.slots.count_ones()), Release);
     }
 }

@@ -204,14 +204,16 @@ impl<P: Platform> Collapse<'_, '_, P> {
         own.contains(limits) && without_effect
     }
 
-    /// Returns true if nobody has claimed any of these addresses, and no invalidations of them are pending.
+    /// Returns true if nobody has claimed any of these addresses, or relies on leaves that were cut, and no invalidations of
+    /// them are pending.
     ///
     /// # Errors
     ///
     /// It takes more locks.
     fn may_merge(&self, span: Span) -> Result<bool, Stop> {
         self.locked.covers(span)?;
-        Ok(!self.locked.is_claimed(span) && !self.locked.is_pending(span))
+        let cuts = self.locked.state.attention.are_cuts_kept();
+        Ok(!cuts && !self.locked.is_claimed(span) && !self.locked.is_pending(span))
     }
 
     /// Subtracts the leaves of a table from the counts.

@@ -30,7 +30,7 @@ pub(crate) struct Locked<'a, P: Platform> {
     /// The policy when the locks were taken: another CPU may set it without a lock, and a hold follows one.
     pub(crate) policy: Policy,
     /// The holder's own claims, as bits.
-    pub(crate) own: u32,
+    pub(crate) own: u64,
     /// True if the CPUs have just answered, so that they can be parked.
     pub(crate) answered: bool,
 }

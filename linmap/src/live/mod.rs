@@ -55,7 +55,7 @@ pub use address_space::AddressSpace;
 pub(crate) use attempt::Call;
 pub use blank_space::BlankSpace;
 pub use change_flags::ChangeFlags;
-pub(crate) use claims::Claim;
+pub(crate) use claims::{Claim, TOGETHER};
 pub use create::{create, create_alone, create_regions};
 pub(crate) use ends::{Ends, tables_for_ends};
 pub(crate) use error::refusal;

@@ -41,12 +41,12 @@ pub(crate) fn remake<P: Platform, E>(
     if found.leaves.splits {
         _ = call.frames(state.most_tables());
     }
-    call.claim_all(&[span])?;
+    call.claim_all([span].into_iter())?;
     let found = survey(&mut call, remade, span)?;
     cut(&mut call, span, &found.leaves)?;
     fits(&mut call, remade, span)?;
     let mut batch = TlbBatch::new();
-    take_out(&mut call, span, &mut batch)?;
+    take_out(&mut call, (span, true), &mut batch)?;
     call.last_hold(span, |locked| batch.finish(locked))?;
     if let Err(error) = step() {
         let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
@@ -126,7 +126,7 @@ fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Resul
         return Ok(());
     }
     let end = |va| LockSet::of::<P>(Span { first: va, last: va });
-    let cut = call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
+    let cut = call.attempts_with(end(span.first).and(end(span.last)), core::iter::once(span), |locked| {
         // What TLBs hold translates as before, and goes when the leaves in its place go out.
         Ends::cutting(locked, &LeafChange::REMOVE, (&locked.root(), span))
             .resize(found.resizes, &mut TlbBatch::new())?;
@@ -179,20 +179,25 @@ impl<P: Platform> LeafVisitor<P> for Fits<'_> {
     }
 }
 
-/// Makes the leaves of a span invalid, none of which reaches beyond it, and says in each that it was taken out.
+/// Makes the leaves of a span invalid, none of which reaches beyond it, and says in each that it was taken out. If the span is not
+/// claimed, TLBs have dropped them when each hold ends: the next holder may rely on it.
 ///
 /// # Errors
 ///
-/// None, since the span is claimed.
+/// None, since the span is claimed, or claims do not count.
 pub(crate) fn take_out<P: Platform>(
     call: &mut Call<'_, P>,
-    span: Span,
+    (span, is_claimed): (Span, bool),
     batch: &mut TlbBatch,
 ) -> Result<(), ChangeError> {
     call.pieces(span, |locked, piece| {
         let table = locked.table_of(piece);
         let Ok(()) = visit_span(locked, &table, piece, &mut Out { batch });
-        locked.publish_barrier();
+        if is_claimed {
+            locked.publish_barrier();
+        } else {
+            core::mem::replace(batch, TlbBatch::new()).finish(locked);
+        }
         Ok(())
     })
 }
@@ -214,7 +219,7 @@ impl<P: Platform> LiveVisitor<P> for Out<'_> {
         let end = locked.alike(table, index, old, last);
         // The same bits in all of them, which differ only in their addresses.
         let bits = old.0 ^ old.taken_out().0;
-        if bits != 0 {
+        if bits != 0 && old.is_leaf(locked.geometry, table.level) {
             for at in index..end {
                 locked.store(table, at, Descriptor(locked.load(table, at).0 ^ bits));
             }
@@ -259,9 +264,11 @@ impl<P: Platform> LiveVisitor<P> for Back<'_> {
         old: Descriptor,
     ) -> Result<usize, Infallible> {
         let end = locked.alike(table, index, old, last);
-        for at in index..end {
-            let new = self.remade.leaf(locked.load(table, at), table.va(at), table.level);
-            locked.store(table, at, new);
+        if old.is_leaf(locked.geometry, table.level) {
+            for at in index..end {
+                let new = self.remade.leaf(locked.load(table, at), table.va(at), table.level);
+                locked.store(table, at, new);
+            }
         }
         Ok(end)
     }

@@ -18,7 +18,7 @@ pub enum Remaking {
 /// Returns why an address is invalid, if a remake has taken it out.
 pub(crate) fn remaking<P: Platform>(state: &MapState, platform: &P, va: Va) -> Option<Remaking> {
     let look = || platform.read(|| Reader::without_version(state, platform).descriptor(va));
-    let (found, claimed) = state.claims.beside(Span { first: va.0, last: va.0 }, look);
+    let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
     let (_, level, entry) = found?;
     let said = if claimed { Remaking::UnderWay } else { Remaking::Failed };
     (state.is_leaf(entry, level) && entry.is_taken_out()).then_some(said)

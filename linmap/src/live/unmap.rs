@@ -6,6 +6,7 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
+use crate::live::claims::{TOGETHER, next_group};
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::{ChangeError, refusal};
 use crate::live::lock_set::{GIGABYTE, LockSet};
@@ -87,7 +88,7 @@ pub(crate) fn unmap_all<P: Platform>(
     let (Some(hull), Some(locks)) = (hull, locks) else { return Ok(()) };
     let spans = || ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
     let mut call = Call::new(state, platform);
-    let done = call.attempts_with(locks, hull, |locked| {
+    let done = call.attempts_with(locks, spans(), |locked| {
         let mut left = P::HOLD;
         for span in spans() {
             let mut whole = WholeLeaves { span, left };
@@ -103,35 +104,58 @@ pub(crate) fn unmap_all<P: Platform>(
     })?;
     let emptied = match done {
         Some(emptied) => emptied,
-        None => long_unmap_all(&mut call, hull, spans())?,
+        None => unmap_in_groups(&mut call, hull, spans())?,
     };
     leave_one(&mut call, hull, emptied)
 }
 
-/// Does the same for ranges with many entries.
+/// Does the same for ranges with many entries: as many ranges as can be claimed together, piece by piece. Several groups are
+/// checked before the first of them goes, and nobody merges their leaves meanwhile.
 #[cold]
-fn long_unmap_all<P: Platform>(
+fn unmap_in_groups<P: Platform>(
     call: &mut Call<'_, P>,
     hull: Span,
-    spans: impl Iterator<Item = Span> + Clone,
+    mut spans: impl Iterator<Item = Span> + Clone,
 ) -> Result<Emptied, ChangeError> {
-    call.claim(hull)?;
-    for span in spans.clone() {
+    let _kept = call.state.attention.keeps_cuts();
+    if spans.clone().nth(TOGETHER).is_some() {
+        are_whole_leaves(call, spans.clone())?;
+    }
+    let mut unmap = Unmap::new(hull);
+    while let Some(group) = next_group(&mut spans) {
+        call.claim_all(group.clone())?;
+        are_whole_leaves(call, group.clone())?;
+        for span in group.clone() {
+            // A table that goes may have translated addresses that are not claimed.
+            unmap.all = span;
+            call.pieces(span, |locked, piece| {
+                unmap.piece(locked, piece);
+                Ok(())
+            })?;
+        }
+        call.last_hold(unmap.all, |locked| _ = unmap.finish(locked))?;
+        (unmap.batch, unmap.deferred) = (TlbBatch::new(), DeferredTables::new());
+        call.unclaim();
+    }
+    Ok(unmap.emptied)
+}
+
+/// Checks that all of some spans is mapped, by leaves and runs within each.
+///
+/// # Errors
+///
+/// That is not so.
+fn are_whole_leaves<P: Platform>(
+    call: &mut Call<'_, P>,
+    spans: impl Iterator<Item = Span>,
+) -> Result<(), ChangeError> {
+    for span in spans {
         call.pieces(span, |locked, piece| {
             let mut whole = WholeLeaves { span, left: usize::MAX };
             locked.visit_leaves(&locked.table_of(piece), piece, &mut whole)
         })?;
     }
-    let mut unmap = Unmap::new(hull);
-    for span in spans {
-        call.pieces(span, |locked, piece| {
-            unmap.piece(locked, piece);
-            Ok(())
-        })?;
-    }
-    let mut emptied = Emptied::None;
-    call.last_hold(hull, |locked| emptied = unmap.finish(locked))?;
-    Ok(emptied)
+    Ok(())
 }
 
 /// Tables that translate more than a gigabyte and have become empty.

@@ -249,7 +249,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
     fn claim(&mut self) {
         if self.claim.is_none() {
             let (state, platform) = (self.call.state, self.call.platform);
-            self.claim = state.claims.claim(&state.attention, platform, &[self.range]).ok();
+            self.claim = state.claims.claim(&state.attention, platform, [self.range].into_iter()).ok();
         }
     }
 

@@ -65,7 +65,7 @@ impl Map {
 
     /// A remake of a page, whose step may fail. Each store is in a hold of its own.
     fn remade(&self, n: usize, succeeds: bool) {
-        let Ok(claim) = self.claims.claim(&self.attention, &self.lock, &[page(n)]) else { panic!("claimed") };
+        let Ok(claim) = self.claims.claim(&self.attention, &self.lock, [page(n)].into_iter()) else { panic!("claimed") };
         self.pages[n].store(OUT, Relaxed);
         if succeeds {
             self.pages[n].store(VALID, Relaxed);
@@ -77,7 +77,7 @@ impl Map {
 
     /// What a fault handler is told of a page: nothing, that a remake is under way, or that a step failed.
     fn said(&self, n: usize) -> Option<bool> {
-        let (found, claimed) = self.claims.beside(page(n), || self.pages[n].load(Relaxed));
+        let (found, claimed) = self.claims.beside(&self.attention, page(n), || self.pages[n].load(Relaxed));
         (found == OUT).then_some(!claimed)
     }
 }
