@@ -260,8 +260,8 @@ static void change_back(struct vm_struct *area, unsigned long idx, int count,
 }
 
 /*
- * Scattered pages change a few at a time: a long list would claim all memory
- * between its pages, and callers that cannot wait would be refused there.
+ * Scattered pages change a few at a time: as many as the stack has room for
+ * their addresses.
  */
 int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
 			   int *count, pgprot_t set_mask, pgprot_t clear_mask)

@@ -8,7 +8,7 @@
 
 use crate::alias::long::{Findings, Long};
 use crate::alias::sides::Sides;
-use crate::format::{LeafChange, Remade, Span, Va};
+use crate::format::{LeafChange, Remade, Va};
 use crate::live::{Call, ChangeError, RemakeError, TlbBatch, fits, put_back, survey_remake, take_out};
 use crate::platform::Platform;
 

@@ -103,10 +103,13 @@ impl<'a> Aliased<'a> {
     /// are then as before, although leaves may have been split.
     ///
     /// An area that has, with its aliases, more entries than [`HOLD`](crate::Hardware::HOLD), or more than 16 ends within leaves,
-    /// takes several holds; each stretch of consecutive memory after the first counts as 32 entries. Then the area is claimed, and all from its first alias to its last. The call may then fail with
-    /// [`ChangeError::Busy`], and it takes an upper bound of table pages. Under [`Policy::Park`](crate::Policy::Park)
-    /// CPUs are parked once for each extent of memory whose ends are split. If they stop parking after the first time, the leaves
-    /// of the previous parkings stay split, and translate as before.
+    /// takes several holds; each stretch of consecutive memory after the first counts as 32 entries. Then the area is claimed
+    /// with its aliases, and the call may fail with [`ChangeError::Busy`]. Under [`Policy::Park`](crate::Policy::Park) CPUs are
+    /// parked once for each extent of memory whose ends are split. If they stop parking after the first time, the leaves of the
+    /// previous parkings stay split, and translate as before.
+    ///
+    /// An area of more than 15 aliases changes part by part, one side after the other. If another caller changes the same pages
+    /// meanwhile, the call may be refused after some parts have changed.
     ///
     /// # Safety
     ///

@@ -7,7 +7,7 @@
 //! last invalidation is complete (`attempt.rs`). A longer operation claims its range first (`claims.rs`), so that it
 //! remains all or nothing, and goes through it piece by piece (`pieces.rs`). Its invalidations are complete before the
 //! claim goes. So no caller sees a partial change of its own addresses, and none returns while a TLB holds an old
-//! translation of them.
+//! translation of them. A list of more ranges than a claim has is changed in groups of so many.
 //!
 //! Nothing is allocated, no CPU is waited for, and no callback is called while a lock is held. One exception: CPUs are
 //! parked in a hold, after they have answered before it ([`Hardware::call`]).
@@ -504,7 +504,8 @@ impl AddressSpace {
     /// # Errors
     ///
     /// As for [`change`](Self::change), for any of the pages. No translation has changed then, although leaves may have
-    /// been split.
+    /// been split. If the list takes several holds and has more than 16 ranges, they change 16 at a time: should another caller
+    /// change some of the same pages meanwhile, the call may be refused after some of them.
     ///
     /// # Safety
     ///
@@ -647,7 +648,8 @@ impl AddressSpace {
     /// # Errors
     ///
     /// As for [`unmap`](Self::unmap), for any of the ranges. Also [`ChangeError::NeedsResize`], under every policy, for
-    /// a leaf that is only partly in a range. Nothing has changed then.
+    /// a leaf that is only partly in a range. Nothing has changed then. If it takes several holds, and there are more than 16
+    /// ranges, they go 16 at a time: should another caller change them meanwhile, the call may be refused after some of them.
     ///
     /// # Safety
     ///

@@ -14,20 +14,20 @@ const PAGE: u64 = 1 << 12;
 const BLOCK: u64 = 1 << 21;
 
 /// Hardware of one CPU, which does something else before the hold with a number.
-struct Interrupted<'i, const HOLD: usize> {
+pub(crate) struct Interrupted<'i, const HOLD: usize> {
     memory: &'i HostMemory,
     held: Cell<u32>,
     /// The number of holds until something else happens.
-    left: Cell<u64>,
+    pub(crate) left: Cell<u64>,
     /// The number of invalidations.
     invalidations: Cell<u64>,
     otherwise: Otherwise<'i, HOLD>,
 }
 
-type Platform<'h, 'i, const HOLD: usize> = Combined<'h, HostMemory, Interrupted<'i, HOLD>>;
-type Otherwise<'i, const HOLD: usize> = Box<dyn Fn(&Platform<'_, 'i, HOLD>, &Interrupted<'i, HOLD>) + 'i>;
+pub(crate) type Platform<'h, 'i, const HOLD: usize> = Combined<'h, HostMemory, Interrupted<'i, HOLD>>;
+pub(crate) type Otherwise<'i, const HOLD: usize> = Box<dyn Fn(&Platform<'_, 'i, HOLD>, &Interrupted<'i, HOLD>) + 'i>;
 
-struct Held<'h>(&'h Cell<u32>);
+pub(crate) struct Held<'h>(&'h Cell<u32>);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -76,20 +76,20 @@ unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
     }
 }
 
-fn geometry() -> Geometry {
+pub(crate) fn geometry() -> Geometry {
     Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
 }
 
-fn pa(va: Va) -> Pa {
+pub(crate) fn pa(va: Va) -> Pa {
     Pa((va.0 - geometry().base(Half::Upper)) + (1 << 40))
 }
 
 /// Calls `work` with an empty map, in which `otherwise` happens before the hold `number` after it was set.
-fn with_map<const HOLD: usize>(
+pub(crate) fn with_map<const HOLD: usize>(
     otherwise: impl Fn(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
     work: impl FnOnce(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
 ) {
-    let memory = HostMemory::new(geometry(), 64);
+    let memory = HostMemory::new(geometry(), 512);
     let tree = Tree::build(&memory, geometry(), Half::Upper, std::iter::empty()).expect("a root");
     let space = AddressSpace::adopt(tree);
     space.set_policy(Policy::Live);
@@ -108,7 +108,7 @@ fn with_map<const HOLD: usize>(
     assert_eq!(space.stats(&platform), space.count(&platform, all), "the counts");
 }
 
-fn is_read_only<const HOLD: usize>(space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, va: Va) -> bool {
+pub(crate) fn is_read_only<const HOLD: usize>(space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, va: Va) -> bool {
     let Some((_, _, Entry::Leaf(leaf))) = space.entry(platform, va) else { panic!("{va} is not mapped") };
     leaf.attributes.contains(Attributes::READ_ONLY)
 }
@@ -407,7 +407,7 @@ fn a_pending_range_of_many_locks_is_invalidated_once() {
     );
 }
 
-/// Sixteen long changes are under way at the same time. One more finds no room, and changes nothing.
+/// Sixty-four long changes are under way at the same time. One more finds no room, and changes nothing.
 #[test]
 fn as_many_long_changes_as_there_is_room_for() {
     let va = |n: u64| Va(geometry().base(Half::Upper) + n * BLOCK);
@@ -415,20 +415,20 @@ fn as_many_long_changes_as_there_is_room_for() {
     let begin = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
         let n = begun.replace(begun.get() + 1);
         // After the attempt and the claim.
-        hardware.left.set(if n < 16 { 6 } else { 0 });
+        hardware.left.set(if n < 64 { 6 } else { 0 });
         // SAFETY: no CPU uses these tables.
         let result = unsafe { space.protect(platform, va(n), 32, Change::READ_ONLY) };
         results.borrow_mut().push(result);
     };
     with_map::<8>(begin, |space, platform, hardware| {
-        for n in 0..17 {
+        for n in 0..65 {
             // SAFETY: no CPU uses these tables.
             unsafe { space.map(platform, va(n), 32, pa(va(n)), Attributes::RAM) }.expect("room");
         }
         begin(space, platform, hardware);
-        assert_eq!(begun.get(), 17, "each begins in the middle of the one before");
-        assert_eq!(results.borrow()[0], Err(ChangeError::Busy { va: va(16) }));
+        assert_eq!(begun.get(), 65, "each begins in the middle of the one before");
+        assert_eq!(results.borrow()[0], Err(ChangeError::Busy { va: va(64) }));
         assert!(results.borrow()[1..].iter().all(Result::is_ok), "{results:?}");
-        assert!((0..17).all(|n| is_read_only(space, platform, va(n)) == (n < 16)));
+        assert!((0..65).all(|n| is_read_only(space, platform, va(n)) == (n < 64)));
     });
 }

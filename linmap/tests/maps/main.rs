@@ -2,6 +2,7 @@
 //! compiles its operations anew.
 
 mod aliases;
+mod beside_pinned;
 mod between_holds;
 mod changes;
 mod changing_allocator;

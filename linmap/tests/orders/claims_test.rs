@@ -91,7 +91,7 @@ impl Map {
     }
 
     fn claim(&self, spans: &[Span]) -> Result<Claim<'_>, Claimed> {
-        self.claims.claim(&self.attention, &self.locks, spans)
+        self.claims.claim(&self.attention, &self.locks, spans.iter().copied())
     }
 
     /// In a hold, replaces a word, which must be `old`.
@@ -137,6 +137,32 @@ impl Map {
                 assert_eq!(*word, 0, "in the range of a claim");
             });
         }
+    }
+}
+
+/// An operation that cuts leaves in one hold, and changes them in another: they are still cut then.
+fn cuts(map: &Map, keeps: bool) {
+    let kept = keeps.then(|| map.attention.keeps_cuts());
+    for (old, new) in [(None, 1), (Some(1), 0)] {
+        let _held = map.locks.lock(0);
+        map.words[0].with_mut(|word| {
+            // SAFETY: `loom` fails if another thread is at it.
+            let word = unsafe { &mut *word };
+            assert!(old.is_none_or(|old| *word == old), "what was cut is merged");
+            *word = new;
+        });
+    }
+    drop(kept);
+}
+
+/// A collapse, which merges what is cut.
+fn merges(map: &Map) {
+    let _held = map.locks.lock(0);
+    if !map.attention.are_cuts_kept() {
+        map.words[0].with_mut(|word| {
+            // SAFETY: as above.
+            unsafe { *word = 0 };
+        });
     }
 }
 
@@ -199,7 +225,7 @@ fn without_the_pass() {
         |map| map.short(1),
         |map| {
             let Ok(_claim) =
-                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), &[BOTH])
+                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), [BOTH].into_iter())
             else {
                 return;
             };
@@ -215,6 +241,12 @@ fn with_the_look_before_the_lock() {
         }
     };
     beside(short, |map| map.long(&[BOTH], &[1]));
+}
+
+#[test]
+fn what_is_cut_stays_so_until_it_has_changed() {
+    all_orders(|| beside(merges, |map| cuts(map, true)));
+    assert!(fails(|| beside(merges, |map| cuts(map, false))));
 }
 
 #[test]
