@@ -55,17 +55,16 @@ patches! {
     /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
     RemadeAsTheFirst: "(index + 1..end).map(new).any(|(old, made)| made != old)" => "(index + 1..end).map(new).any(|(old, made)| !FAULT && made != old)",
     /// The aliases of what is remade stay as they are.
-    RemadeWithoutAliases: "long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;" => "if !FAULT {
-            long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;
-        }",
+    RemadeWithoutAliases: "take_out(long.call, (alias, are_claimed), &mut batch)"
+        => "if FAULT { Ok(()) } else { take_out(long.call, (alias, are_claimed), &mut batch) }",
     /// The aliases of what is remade are not invalidated.
-    RemadeAliasCached: "let hull = Span { first, last: first };
-        long.call" => "let hull = Span { first, last: first };
+    RemadeAliasCached: "if let Some(alias) = first {
+        long.call" => "if let Some(alias) = first {
         if FAULT { batch = TlbBatch::new(); }
         long.call",
     /// Aliases do not come back.
-    RemadeAliasLost: "long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;" => "if !FAULT {
-        long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;
+    RemadeAliasLost: "long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;" => "if !FAULT {
+        long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;
     }",
     /// Memory of any type is given tags in place.
     RetypedInPlace: "retyped && !Attributes::from_bits_retain(old.0).is_normal()" => "retyped && !Attributes::from_bits_retain(old.0).is_normal() && !FAULT",
@@ -121,13 +120,14 @@ patches! {
         call.claim(span)?;
     }",
     /// An area is claimed without its aliases.
-    AliasesNotClaimed: "1 + usize::from(hull.is_some())" => "1 + usize::from(hull.is_some() && !FAULT)",
+    AliasesNotClaimed: "chain(before.aliases().iter().copied())" => "chain(before.aliases().iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
-    SideNotFinished: "self.aliases(found, &mut |long, alias| long.change(change, alias, &mut batch))?;"
-        => "self.aliases(found, &mut |long, alias| long.change(change, alias, &mut batch))?;
-        if FAULT {
-            self.change_area(found)?;
-        }",
+    SideNotFinished: "self.call.last_hold(first, |locked| batch.finish(locked))
+    }" => "if FAULT && matches!(side, Side::Aliases) {
+            self.change_side(Side::Area, found)?;
+        }
+        self.call.last_hold(first, |locked| batch.finish(locked))
+    }",
     /// A short operation looks for claims before it has its lock.
     LooksBeforeLock: "let Some(held) = platform.try_lock(number) else { return Err(Other::Way) };
     let looks = if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() };" => "let early = state.attention.is_needed();

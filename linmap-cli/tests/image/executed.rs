@@ -169,7 +169,14 @@ fn each_window_counts_what_is_executed() {
     let image = Image::read();
     // The counter itself is tried first.
     let boot = ["", "layout", "identity_build", "image_map", "switch", "create", "identity_discard"];
-    let pages = ["pages_out", "pages_flush", "pages_back", "pages_apart_out", "pages_apart_flush", "pages_apart_back"];
+    let pages = [
+        "pages_out",
+        "pages_flush",
+        "pages_back",
+        "pages_apart_out",
+        "pages_apart_flush",
+        "pages_apart_back",
+    ];
     let page = ["page_out", "page_flush", "page_back"];
     let names = boot.into_iter().chain(pages).chain(page);
     let (trace, console) = image.run(&[], "1", "gic-version=3", "run=pagealloc");

@@ -64,7 +64,11 @@ fn too_little_ram_is_no_failure() {
         let tasks = ["pagealloc", "bench", "late", "local", "modes", "selftest", "stress=100", "together"];
         let options = ["--run", &tasks.join(","), "--page-size", page_size(granule)];
         let booted = loader.boot_with(&options).expect_well(&format!("{granule} pages"));
-        assert!(booted.says("run=pagealloc: skipped, as it changes the map of 512 free pages"), "{}", booted.console);
+        assert!(
+            booted.says("run=pagealloc: skipped, as it changes the map of 512 free pages"),
+            "{}",
+            booted.console
+        );
     }
     let options = ["--run", "pagealloc", "--page-size", "64k", "--ram", "64M"];
     let booted = boot(&options).expect_well("few pages");

@@ -17,9 +17,7 @@ use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Side, Sides};
 use crate::format::{LeafChange, Span};
-use crate::live::{
-    Call, ChangeError, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TOGETHER, TlbBatch,
-};
+use crate::live::{Call, ChangeError, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TOGETHER, TlbBatch};
 use crate::platform::Platform;
 
 /// The number of extents that are noted in one hold.

@@ -36,7 +36,15 @@ impl<'a, P: Platform> Call<'a, P> {
 
     /// Returns a call that leaves its invalidations to a flush if `later`.
     pub(crate) const fn of(state: &'a MapState, platform: &'a P, later: bool) -> Self {
-        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false, later, regardless: false }
+        Self {
+            state,
+            platform,
+            reserve: Reserve::new(platform),
+            claim: None,
+            answered: false,
+            later,
+            regardless: false,
+        }
     }
 
     /// Returns true if invalidations are left to a flush.

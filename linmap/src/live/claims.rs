@@ -149,11 +149,7 @@ impl Claims {
     const ROOM: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self {
-            taken: AtomicU64::new(0),
-            slots: [const { Slot::free() }; Self::ROOM],
-            begun: Begun::never(),
-        }
+        Self { taken: AtomicU64::new(0), slots: [const { Slot::free() }; Self::ROOM], begun: Begun::never() }
     }
 
     /// Claims at most [`TOGETHER`] ranges, all of them or none, so that nobody has one and waits for another. They may overlap.
@@ -203,12 +199,7 @@ impl Claims {
     /// Looks at a range without a lock. Returns what was found, and whether the range may have been claimed then, or an operation
     /// whose cuts stay have been under way. If not, the look has found all that was stored under claims of it, and the last of
     /// them was over.
-    pub(crate) fn beside<T>(
-        &self,
-        attention: &Attention,
-        span: Span,
-        look: impl FnOnce() -> T,
-    ) -> (T, bool) {
+    pub(crate) fn beside<T>(&self, attention: &Attention, span: Span, look: impl FnOnce() -> T) -> (T, bool) {
         self.begun.look(|| self.overlap(span, 0) || attention.are_cuts_kept(), look)
     }
 

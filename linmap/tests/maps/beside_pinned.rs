@@ -64,7 +64,12 @@ impl Pages {
             next += chunk.end - chunk.start;
         }
         for chunk in &self.chunks {
-            map(at(ALONG + chunk.start), chunk.end - chunk.start, pa(at(chunk.start)), Attributes::KERNEL_DATA);
+            map(
+                at(ALONG + chunk.start),
+                chunk.end - chunk.start,
+                pa(at(chunk.start)),
+                Attributes::KERNEL_DATA,
+            );
         }
         for page in &self.pinned {
             map(at(ALONG + page), 1, pa(at(*page)), Attributes::KERNEL_DATA);
@@ -151,10 +156,11 @@ impl Pages {
     /// Makes a call with the pinned pages being taken before each of its holds in turn.
     fn beside<const HOLD: usize>(&self, which: u64) {
         let taken = Cell::new(0);
-        let otherwise = |space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, _: &Interrupted<'_, HOLD>| {
-            taken.set(taken.get() + 1);
-            self.take(space, platform);
-        };
+        let otherwise =
+            |space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, _: &Interrupted<'_, HOLD>| {
+                taken.set(taken.get() + 1);
+                self.take(space, platform);
+            };
         with_map::<HOLD>(otherwise, |space, platform, hardware| {
             self.map(space, platform);
             // The moments of a long list are many: later ones are farther apart.

@@ -25,7 +25,8 @@ pub(crate) struct Interrupted<'i, const HOLD: usize> {
 }
 
 pub(crate) type Platform<'h, 'i, const HOLD: usize> = Combined<'h, HostMemory, Interrupted<'i, HOLD>>;
-pub(crate) type Otherwise<'i, const HOLD: usize> = Box<dyn Fn(&Platform<'_, 'i, HOLD>, &Interrupted<'i, HOLD>) + 'i>;
+pub(crate) type Otherwise<'i, const HOLD: usize> =
+    Box<dyn Fn(&Platform<'_, 'i, HOLD>, &Interrupted<'i, HOLD>) + 'i>;
 
 pub(crate) struct Held<'h>(&'h Cell<u32>);
 
@@ -108,7 +109,11 @@ pub(crate) fn with_map<const HOLD: usize>(
     assert_eq!(space.stats(&platform), space.count(&platform, all), "the counts");
 }
 
-pub(crate) fn is_read_only<const HOLD: usize>(space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, va: Va) -> bool {
+pub(crate) fn is_read_only<const HOLD: usize>(
+    space: &AddressSpace,
+    platform: &Platform<'_, '_, HOLD>,
+    va: Va,
+) -> bool {
     let Some((_, _, Entry::Leaf(leaf))) = space.entry(platform, va) else { panic!("{va} is not mapped") };
     leaf.attributes.contains(Attributes::READ_ONLY)
 }

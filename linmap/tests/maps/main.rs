@@ -15,6 +15,7 @@ mod exhaustion;
 mod extremes;
 mod fewest;
 mod given_offset;
+mod groups;
 mod hidden;
 mod hostile;
 mod hotplug;

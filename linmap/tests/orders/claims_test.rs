@@ -224,9 +224,11 @@ fn without_the_pass() {
     beside(
         |map| map.short(1),
         |map| {
-            let Ok(_claim) =
-                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), [BOTH].into_iter())
-            else {
+            let Ok(_claim) = map.claims.claim(
+                &map.attention,
+                &WithoutPass(&map.locks, Cell::new(false)),
+                [BOTH].into_iter(),
+            ) else {
                 return;
             };
             map.pieces(&[1]);

@@ -65,7 +65,9 @@ impl Map {
 
     /// A remake of a page, whose step may fail. Each store is in a hold of its own.
     fn remade(&self, n: usize, succeeds: bool) {
-        let Ok(claim) = self.claims.claim(&self.attention, &self.lock, [page(n)].into_iter()) else { panic!("claimed") };
+        let Ok(claim) = self.claims.claim(&self.attention, &self.lock, [page(n)].into_iter()) else {
+            panic!("claimed")
+        };
         self.pages[n].store(OUT, Relaxed);
         if succeeds {
             self.pages[n].store(VALID, Relaxed);
