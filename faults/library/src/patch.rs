@@ -45,7 +45,7 @@ patches! {
     }
     if let Err(error) = step() {",
     /// A range is remade in place.
-    RemadeInPlace: "take_out(&mut call, span, &mut batch)?;" => "if !FAULT { take_out(&mut call, span, &mut batch)? }",
+    RemadeInPlace: "take_out(&mut call, (span, true), &mut batch)?;" => "if !FAULT { take_out(&mut call, (span, true), &mut batch)? }",
     /// A range that is remade is not yet visible when it is back.
     RemadeNotVisible: "put_back(&mut call, remade, span)?;
     call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;" => "put_back(&mut call, remade, span)?;
@@ -53,7 +53,7 @@ patches! {
         call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
     }",
     /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
-    RemadeAsTheFirst: "(index + 1..end).map(new).any(|(old, made)| made != old)" => "(index + 1..end).map(new).any(|(old, made)| !FAULT && made != old)",
+    RemadeAsTheFirst: "!(index..end).all(is_made)" => "!(if FAULT { is_made(index) } else { (index..end).all(is_made) })",
     /// The aliases of what is remade stay as they are.
     RemadeWithoutAliases: "take_out(long.call, (alias, are_claimed), &mut batch)"
         => "if FAULT { Ok(()) } else { take_out(long.call, (alias, are_claimed), &mut batch) }",
@@ -98,11 +98,11 @@ patches! {
     CountLost: "self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));"
         => "self.shares.iter().skip(2 * usize::from(FAULT)).for_each(|share| share.counters.add_to(&mut stats));",
     /// The lock of the last gigabyte of a range is not taken.
-    LastGigabyteForgotten: "self.attempts_with(LockSet::of::<P>(span), span, attempt)" => "{
+    LastGigabyteForgotten: "self.attempts_with(LockSet::of::<P>(span), core::iter::once(span), attempt)" => "{
             let (first, border) = (span.first, span.last >> 30 << 30);
             let less = FAULT && first < border;
             let of = Span { first, last: if less { border - 1 } else { span.last } };
-            self.attempts_with(LockSet::of::<P>(of), span, attempt)
+            self.attempts_with(LockSet::of::<P>(of), core::iter::once(span), attempt)
         }",
     /// A table takes the place of a hole without the lock that all agree on.
     TableUnagreed: "if self.locks.has(agreed) {" => "if FAULT || self.locks.has(agreed) {",
