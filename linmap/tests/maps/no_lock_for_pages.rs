@@ -54,7 +54,7 @@ unsafe impl Hardware for Locks {
 
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         for update in updates {
             // SAFETY: the caller's entries, which nobody else uses.
             unsafe { update.carry_out(memory) };

@@ -19,7 +19,7 @@ mod format {
 }
 mod platform {
     pub(crate) use crate::atomic;
-    pub(crate) use linmap::{Frame, Hardware, Memory};
+    pub(crate) use linmap::{Frame, Hardware, Memory, host};
 
     /// Runs `work` while the locks of a set are held, as the library's own function does.
     pub(crate) fn with_locks<H: Hardware, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {

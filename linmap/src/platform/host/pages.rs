@@ -113,8 +113,35 @@ impl Drop for Pages {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+#[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn no_two_memories_share_an_address() {
+        let mut had = Vec::<(u64, u64)>::new();
+        for n in 0..200u64 {
+            // Away from the addresses of other tests.
+            let (wanted, bytes) = ((1 << 50) + n * 7 % 64 * UNIT, (n * 5 % 9 + 1) * 4096 * (n % 5 + 1));
+            let first = unshared_addresses(wanted, bytes, u64::MAX).expect("addresses");
+            assert!(first >= wanted, "{first:#x}");
+            assert!(
+                had.iter().all(|had| first >= had.0 + had.1 || had.0 >= first + bytes),
+                "{first:#x} twice"
+            );
+            had.push((first, bytes));
+        }
+        let near = |range: &&u64| (1 << 50..1 << 51).contains(*range);
+        assert!(TAKEN.lock().unwrap().keys().filter(near).count() < 40, "ranges that meet are one");
+        assert_eq!(unshared_addresses(1 << 50, 1, (1 << 50) + UNIT), None);
+        assert_eq!(unshared_addresses(0, u64::MAX, u64::MAX), None);
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+mod committed {
     use super::*;
     use crate::format::{Granule, OaFormat};
 
