@@ -2,6 +2,8 @@
 # RUST chooses the toolchain, and the target of the kernel.
 RUST := scripts/rust.sh
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
+# Nothing is stored for the next build of the same crate: most builds here are the only one.
+export CARGO_INCREMENTAL ?= 0
 SEQUENCES ?= 1000000
 
 help:     ## print this list

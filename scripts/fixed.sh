@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 fixed=${CARGO_TARGET_DIR:-$PWD/target}/fixed # its own target directory keeps the ELF of linmap.img
 elf=$fixed/$(scripts/kernel-target.sh)/image/kernel
 
+# What is debugged is linmap.img.
+export CARGO_PROFILE_IMAGE_DEBUG=false
 for size in 4k 16k 64k; do
     scripts/rust.sh --kernel cargo build --quiet -p kernel --bin kernel --profile image \
         --features "fixed-$size" --target-dir "$fixed"
