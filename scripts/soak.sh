@@ -1,11 +1,12 @@
 #!/bin/bash
 # Boots the image with 8 CPUs that change the map at random, in every mode and at every page size. First the CPUs run
-# in turns (--count), which is many times faster in QEMU; then one operation in 200 runs on CPUs in parallel. Prints a
-# line for each boot: page size, mode, operations, probes, wrong probes, leaks, seconds.
+# in turns (--count), which is many times faster in QEMU; then one operation in 200 runs on CPUs in parallel. Each boot
+# has another amount of RAM, drawn by the seed, from 1G to 512G; QEMU reserves none of it. Prints a line for each boot:
+# page size, mode, RAM, operations, probes, wrong probes, leaks, seconds.
 #
 #   scripts/soak.sh [OPERATIONS [SEED]]    default: 1000000 operations and a random seed
 #
-# SIZES="4k 16k" and MODES="1 2-park" select page sizes and modes.
+# SIZES="4k 16k" and MODES="1 2-park" select page sizes and modes, and RAM="40G" the RAM.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 operations=${1:-1000000} seed=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
@@ -28,14 +29,17 @@ options() {
 # number KEY: prints the number at KEY of the document on stdin.
 number() { sed -n "s/^ *\"$1\": *\([0-9]*\),*$/\1/p" | head -1; }
 
-# soak SIZE MODE HOW OPERATIONS [OPTION...]
+# Of the RAM that boots have. Each power of two is drawn as often as the next.
+RANDOM=$((seed % 32768))
+
+# soak SIZE MODE HOW OPERATIONS RAM [OPTION...]
 soak() {
-    local size=$1 mode=$2 how=$3 count=$4 start=$SECONDS log status=0 document
-    shift 4
+    local size=$1 mode=$2 how=$3 count=$4 ram=$5 start=$SECONDS log status=0 document
+    shift 5
     log=$(mktemp)
-    document=$("$target/release/linmap" boot --json --image "$target/linmap.img" --ram 4G --cpus 8 --timeout 86400 \
+    document=$("$target/release/linmap" boot --json --image "$target/linmap.img" --ram "$ram" --cpus 8 --timeout 86400 \
         --page-size "$size" --run "stress:$count:$seed" "$@" 2>"$log") || status=$?
-    printf '%-4s mode %-8s %-9s %9s operations %10s probes  wrong %s  leaks %s  %5d s\n' "$size" "$mode" "$how" \
+    printf '%-4s mode %-8s RAM %-5s %-9s %9s operations %10s probes  wrong %s  leaks %s  %5d s\n' "$size" "$mode" "$ram" "$how" \
         "$count" "$(number probes <<<"$document")" "$(number faults_wrong <<<"$document")" \
         "$(grep -c 'pages are taken, but' "$log" || true)" $((SECONDS - start))
     [[ $status = 0 ]] || tail -30 "$log"
@@ -51,7 +55,14 @@ printf '512 CPUs work  %5d s\n' $((SECONDS - start))
 for size in ${SIZES:-4k 16k 64k}; do
     for mode in ${MODES:-1 2-pages 2-park 3-pages 3-park fixed}; do
         read -ra more < <(options "$mode" && echo)
-        soak "$size" "$mode" 'in turns' "$operations" --count "${more[@]}"
-        soak "$size" "$mode" 'at once' $((operations / 200)) "${more[@]}"
+        # In this shell: a subshell would draw the same again.
+        for how in 'in turns' 'at once'; do
+            power=$((1 << RANDOM % 9))
+            ram=${RAM:-$((power + RANDOM % (power + 1)))G}
+            case $how in
+            'in turns') soak "$size" "$mode" "$how" "$operations" "$ram" --count "${more[@]}" ;;
+            *) soak "$size" "$mode" "$how" $((operations / 200)) "$ram" "${more[@]}" ;;
+            esac
+        done
     done
 done
