@@ -8,13 +8,14 @@ use crate::Random;
 /// The numbers of locks that a platform may have.
 pub const LOCKS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Evaluates an expression with one of [`LOCKS`] as a constant: `with_locks!(number, LOCKS => holds::<LOCKS>(seed))`.
+/// Evaluates an expression with one of [`LOCKS`] as a constant: `with_locks!(number, LOCKS => holds::<LOCKS>(seed))`. What is
+/// large and compiled for each of them can name fewer: `with_locks!(number, LOCKS in [1 8 64] => ...)`.
 #[macro_export]
 macro_rules! with_locks {
     ($number:expr, $locks:ident => $body:expr) => {
-        $crate::with_locks!(@ $number, $locks => $body, 1 2 4 8 16 32 64)
+        $crate::with_locks!($number, $locks in [1 2 4 8 16 32 64] => $body)
     };
-    (@ $number:expr, $locks:ident => $body:expr, $($each:literal)+) => {
+    ($number:expr, $locks:ident in [$($each:literal)+] => $body:expr) => {
         match $number {
             $($each => { const $locks: usize = $each; $body })+
             other => panic!("no platform has {other} locks"),

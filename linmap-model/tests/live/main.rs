@@ -6,6 +6,7 @@ mod areas;
 mod exhaustion;
 mod flat;
 mod hotplug;
+mod many_locks;
 mod neighbours;
 mod operation;
 mod paced;

@@ -48,8 +48,10 @@ fn on_a_machine(seed: u64) {
     let tables_at = if g.oa_bits() == 52 && random.one_in(2) { 0xd << 48 } else { 0x1000_0000 };
     let (tables, allow_write_execute) = (24 + random.below(60) as usize, random.one_in(2));
     let machine = Machine::of(&Setup { tables, tables_at, allow_write_execute, ..Setup::new(g, &cores) });
-    let regions = any_regions(g, half, &mut random);
+    let large = random.one_in(8);
+    let regions = if large { large_regions(g, half, &mut random) } else { any_regions(g, half, &mut random) };
     let mut world = World::new(&machine, half, &regions);
+    world.set_locks(random.of(&[1, 8, 64]));
     if random.one_in(2) {
         world.fix_root();
     }
@@ -191,6 +193,26 @@ fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
         next.leaves = random.of(&[Leaves::Largest, Leaves::Pages]);
         regions.push(next);
     }
+    regions
+}
+
+/// A map of up to 64 TiB in the largest leaves, with holes, and some pages in one of them.
+fn large_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
+    let room = 1u64 << (g.va_bits() - 2);
+    let largest = g.new_leaf_sizes().iter().map(|s| s.bytes()).find(|&size| size <= room / 4);
+    let largest = largest.unwrap_or(g.page_size());
+    // Its leaves are so few that each of them may change again and again.
+    let all = random.size((room / largest).min(128));
+    let oa = largest * random.below((1 << (g.oa_bits() - 1)) / largest);
+    let region = |at: u64, bytes: u64| ram(g.base(half) + at, oa + at, bytes);
+    let (window, pages) = (random.below(all), (random.below(100), random.below(100) + 1));
+    let parts = random.parts(all, (window, 1)).into_iter();
+    let mut regions: Vec<Region> =
+        parts.map(|(first, count)| region(first * largest, count * largest)).collect();
+    if largest > 200 * g.page_size() {
+        regions.push(region(window * largest + pages.0 * g.page_size(), pages.1 * g.page_size()));
+    }
+    regions.sort_unstable_by_key(|region| region.va.0);
     regions
 }
 
@@ -389,6 +411,12 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     }
     let mut va = any_place(world, random);
     let mut pages = any_length(g, random);
+    if let (Some(first), Some(last), true) =
+        (world.flat.pieces().first(), world.flat.pieces().last(), random.one_in(12))
+    {
+        // Much of the map, or all of it.
+        (va, pages) = (first.0, random.size(((last.1 - first.0) >> g.page_shift()) + 1));
+    }
     let mut what = match random.below(20) {
         0..4 => What::Protect(any_change(random)),
         4..6 if random.one_in(3) => What::SetPageValid(random.one_in(2)),

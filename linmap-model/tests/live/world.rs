@@ -7,8 +7,10 @@ use linmap::{
     Platform, Policy, Promise, Region, Remaking, Stats, TableAttributes, TableLimits, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};
+use test_support::with_locks;
 
 use crate::flat::{Flat, Mapped, Seen, Walked, changes, fitting, kept};
+use crate::many_locks::ManyLocks;
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 use crate::remade;
 
@@ -19,6 +21,8 @@ pub(crate) struct World<'m> {
     pub(crate) space: AddressSpace,
     pub(crate) half: Half,
     cores: u8,
+    /// The number of locks of callers: 1, 8 or 64.
+    locks: usize,
     /// The map that it must be.
     pub(crate) flat: Flat,
     /// The leaves and tables of the last walk.
@@ -123,6 +127,7 @@ impl<'m> World<'m> {
             space,
             half,
             cores,
+            locks: 1,
             flat,
             walked: Walked::default(),
             besides: usize::from(half == Half::Upper),
@@ -150,6 +155,12 @@ impl<'m> World<'m> {
     pub(crate) fn set_policy(&mut self, policy: Policy) {
         self.history.push(format!("policy {policy}"));
         self.space.set_policy(policy);
+    }
+
+    /// From here on callers have so many locks: 1, 8 or 64.
+    pub(crate) fn set_locks(&mut self, locks: usize) {
+        self.history.push(format!("locks {locks}"));
+        self.locks = locks;
     }
 
     /// Lets the root stay where it is.
@@ -253,7 +264,9 @@ impl<'m> World<'m> {
     /// Does an operation, and judges it.
     pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Refused> {
         let cpu = self.cpu(n);
-        self.does_on(&cpu, cpu, operation)
+        with_locks!(self.locks, LOCKS in [1 8 64] => {
+            self.does_on(&ManyLocks::<LOCKS>::new(cpu), cpu, operation)
+        })
     }
 
     /// The same, with a platform on which the CPU does it.

@@ -60,7 +60,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         }
     }
 
-    /// Changes a software bit of all pages again and again. Others may come between any two loads.
+    /// Changes a software bit of all pages again and again. Others may come between its loads.
     fn changes(&self, done: &AtomicBool) {
         let (bit, none) = (Attributes::from_bits_retain(1 << 55), Attributes::empty());
         let changes =
@@ -94,7 +94,7 @@ fn keeps_a_page_read_only<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let all = scope.spawn(|| map.changes(&done));
-        let one = scope.spawn(|| map.protects(page, 50)).join();
+        let one = scope.spawn(|| map.protects(page, 30)).join();
         done.store(true, Relaxed);
         one.expect("a page is what its caller made it");
         all.join().expect("nothing is refused");
@@ -115,16 +115,15 @@ fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     assert!(map.space.changes(p).invalidations > before, "{page} is pending");
 }
 
-/// Numbers of gigabytes around each number of locks, and one that is drawn.
+/// Numbers of gigabytes around each number of locks and its half, and one that is drawn.
 fn each(case: impl Fn(u64, usize, u64)) {
     let mut rows = Rows::new();
     for locks in LOCKS {
-        for gigabytes in [1, 31, 32, 33, 34, 40, 48, 62, 63, 64, 65, 0] {
-            rows.row(|seed| {
-                let drawn = Random::new(seed).size(1 << 10);
-                case(seed, locks, if gigabytes == 0 { drawn } else { gigabytes });
-            });
+        let number = locks as u64;
+        for gigabytes in [number / 2 + 1, number / 2 + 8, number - 1, number, number + 1] {
+            rows.row(|seed| case(seed, locks, gigabytes.max(1)));
         }
+        rows.row(|seed| case(seed, locks, Random::new(!seed).size(1 << 10)));
     }
 }
 

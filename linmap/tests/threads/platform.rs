@@ -69,7 +69,7 @@ unsafe impl Memory for Spoiling {
     }
 }
 
-/// Table pages between any two loads of which another thread may come.
+/// Table pages between two loads of which another thread may come.
 #[derive(Debug)]
 pub(crate) struct Mixing<'m>(pub(crate) &'m SharedMemory);
 
@@ -97,7 +97,7 @@ unsafe impl Memory for Mixing<'_> {
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {
-        mix();
+        mix(17);
         // SAFETY: the caller's promise.
         unsafe { self.0.load(slot) }
     }
@@ -118,14 +118,14 @@ pub(crate) enum Lack {
     GracePeriod,
 }
 
-/// Lets another thread run now and then, also where the machine has other work and threads would run one after the other.
-fn mix() {
+/// Lets another thread run once in `n` times, also where the machine has other work and threads would run one after the other.
+fn mix(n: u32) {
     thread_local! {
         static CALLS: Cell<u32> = const { Cell::new(0) };
     }
     let calls = CALLS.get();
     CALLS.set(calls.wrapping_add(1));
-    if calls.is_multiple_of(3) {
+    if calls.is_multiple_of(n) {
         yield_now();
     }
 }
@@ -153,7 +153,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
 
     fn lock(&self, number: usize) -> Self::Held<'_> {
         let held = (self.lack != Lack::Locks).then(|| self.threads.lock(number));
-        mix();
+        mix(3);
         held
     }
 
@@ -177,7 +177,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
     }
 
     fn dsb(&self, kind: Dsb) {
-        mix();
+        mix(3);
         self.threads.dsb(kind);
     }
 
