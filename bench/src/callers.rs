@@ -3,7 +3,8 @@
 //!
 //! Time passes by the wall clock until both threads are done, since waiting is what is measured. A sample counts only if
 //! both threads had a CPU all the time: otherwise they ran one after the other. Samples are short, so that there are such
-//! also where the machine has other work. One map and two are measured in turns.
+//! also where the machine has other work. One map and two are measured in turns. How large these are, where their pages are and
+//! where they have holes is drawn, since no size is special.
 
 use std::hint::{black_box, spin_loop};
 use std::io;
@@ -15,6 +16,7 @@ use linmap::host::{SharedMemory, Threads};
 use linmap::{
     AddressSpace, Attributes, Change, Combined, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
 };
+use test_support::Random;
 
 use crate::clock::timed;
 use crate::document::Document;
@@ -32,26 +34,37 @@ const PRESENT: f64 = 0.95;
 /// The part of the throughput of two maps that one map is to reach.
 const GOAL: f64 = 0.9;
 
-/// A map of four gigabytes, each with 2 MiB in pages.
+/// The gigabytes of the window, and the most that a map has.
+const WINDOW: u64 = 4;
+const MOST: u64 = 1 << 16;
+
+/// A map of up to 64 TiB with holes, and in it a window of four gigabytes, each with 2 MiB in pages.
 struct Map<const LOCKS: usize> {
     memory: SharedMemory,
     threads: Threads<LOCKS>,
     space: AddressSpace,
+    /// The first address of the window.
     base: u64,
 }
 
 impl<const LOCKS: usize> Map<LOCKS> {
-    fn new() -> Self {
+    fn new(seed: u64) -> Self {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("every granule has 48 bits");
-        let (memory, threads) = (SharedMemory::new(g, 64), Threads::new());
+        let (memory, threads) = (SharedMemory::new(g, 1024), Threads::new());
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-        let (space, base) = (AddressSpace::adopt(tree), g.base(Half::Upper));
+        let (space, start, random) = (AddressSpace::adopt(tree), g.base(Half::Upper), &mut Random::new(seed));
         space.set_policy(Policy::Live);
-        let map = Self { memory, threads, space, base };
+        let gigabytes = WINDOW + random.size(MOST - WINDOW);
+        let window = random.below(gigabytes - WINDOW + 1);
+        let map = Self { memory, threads, space, base: start + (window << 30) };
         let platform = map.platform();
-        // SAFETY: no CPU uses these tables.
-        unsafe { map.space.map(&platform, Va(base), 4 << 18, Pa(0), Attributes::RAM) }.expect("room");
-        for gigabyte in 0..4 {
+        for (first, length) in random.parts(gigabytes, (window, WINDOW)).into_iter().chain([(window, WINDOW)])
+        {
+            let (va, pa) = (Va(start + (first << 30)), Pa(first << 30));
+            // SAFETY: no CPU uses these tables.
+            unsafe { map.space.map(&platform, va, length << 18, pa, Attributes::RAM) }.expect("room");
+        }
+        for gigabyte in 0..WINDOW {
             map.space.split_to_pages(&platform, map.page(gigabyte, 0), 512).expect("room");
         }
         map
@@ -108,7 +121,8 @@ fn seconds(first: impl Fn() + Sync, second: impl Fn() + Sync) -> Option<f64> {
 /// Measures one map beside two, with changes of so many pages. Returns the share of the throughput of two maps that one
 /// has, the nanoseconds of a call with two maps, and the number of rounds.
 fn share<const LOCKS: usize>(pages: u64) -> (Samples, Samples, usize) {
-    let (one, two) = (Map::<LOCKS>::new(), [Map::<LOCKS>::new(), Map::<LOCKS>::new()]);
+    let seed = test_support::seeds(1).next().unwrap_or(0);
+    let [one, two @ ..] = [(); 3].map(|()| Map::<LOCKS>::new(seed));
     let together = || seconds(|| one.work(1, pages), || one.work(2, pages));
     let apart = || seconds(|| two[0].work(1, pages), || two[1].work(2, pages));
     let (mut shares, mut times, start) = (Vec::new(), Vec::new(), Instant::now());
