@@ -85,7 +85,7 @@ fn change_of(set: u64, clear: u64, flags: u32) -> Result<(Change, ChangeFlags), 
 }
 
 /// Changes the leaves of `pages` pages from va on: clears some bits of a valid descriptor, then sets some. These are
-/// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits, and LINMAP_NOT_GLOBAL, which can be set only; all others cannot
+/// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits (58, 56, 55), and LINMAP_NOT_GLOBAL, which can be set only; all others cannot
 /// change in place and are kept. Pages that become
 /// invalid keep all else that they say, and are no holes. A leaf that is partly in the range is split first. Returns 0 or a
 /// negative error; no translation has changed then.

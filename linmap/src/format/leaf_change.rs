@@ -63,8 +63,23 @@ impl LeafChange {
     #[inline(always)]
     const fn moved(self, old: Descriptor, level: Level) -> Descriptor {
         let valid = if (self.clear | self.set) & VALID == 0 { old.is_valid() } else { self.set & VALID != 0 };
-        let shown = old.with_validity(true, level);
-        let changed = Descriptor(shown.0 & !self.clear | self.set | VALID).with_validity(valid, level);
-        if !valid && old.is_taken_out() { changed.taken_out() } else { changed }
+        if !valid && !old.is_valid() {
+            return self.of_invalid(old, level);
+        }
+        self.of_shown(old.with_validity(true, level)).with_validity(valid, level)
+    }
+
+    /// Returns the changed leaf of one that stays invalid, and stays taken out if it was.
+    #[cold]
+    #[inline(never)]
+    const fn of_invalid(self, old: Descriptor, level: Level) -> Descriptor {
+        let changed = self.of_shown(old.with_validity(true, level)).with_validity(false, level);
+        if old.is_taken_out() { changed.taken_out() } else { changed }
+    }
+
+    /// Returns the changed leaf of a valid one, before it becomes invalid.
+    #[inline(always)]
+    const fn of_shown(self, shown: Descriptor) -> Descriptor {
+        Descriptor(shown.0 & !self.clear | self.set | VALID)
     }
 }
