@@ -15,13 +15,15 @@ mod faulty;
 mod flat;
 mod interrupted;
 #[allow(dead_code)]
+#[path = "../../../linmap-model/tests/live/many_locks.rs"]
+mod many_locks;
+#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/operation.rs"]
 mod operation;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/remade.rs"]
 mod remade;
 mod scene;
-#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/world.rs"]
 mod world;
 
