@@ -85,7 +85,8 @@
 // 52-bit output addresses of the 4K and 16K granules (FEAT_LPA2, TCR.DS set).
 #define LINMAP_OA_LPA2 2
 
-// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size.
+// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size. Bit 58 of their
+// descriptors says that they stay pages: linmap_collapse leaves them.
 #define LINMAP_PAGES (1 << 0)
 
 // All CPUs never raise an abort when the size of a live leaf changes (FEAT_BBM level 2 alone does not say so).

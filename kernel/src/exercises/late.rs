@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use linmap::{CannotPark, Change, ChangeError, Hardware, Pa, Policy, Stats, Va};
+use linmap::{CannotPark, Change, ChangeError, Hardware, Policy, Stats, Va};
 
 use super::scratch::scratch;
 use super::tally::Tally;

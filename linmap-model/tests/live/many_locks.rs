@@ -97,8 +97,9 @@ unsafe impl<'m, const LOCKS: usize> Hardware for ManyLocks<'m, LOCKS> {
         self.on.promise()
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.on.park(memory, root, updates)
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.on.park(memory, root, updates) }
     }
 
     fn dsb(&self, kind: Dsb) {
