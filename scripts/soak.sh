@@ -29,7 +29,8 @@ options() {
 # number KEY: prints the number at KEY of the document on stdin.
 number() { sed -n "s/^ *\"$1\": *\([0-9]*\),*$/\1/p" | head -1; }
 
-# Of the RAM that boots have. Each power of two is drawn as often as the next.
+# Of the RAM that boots have: each power of two is drawn as often as the next. A map of pages takes memory and time itself, so
+# it has 32G at most.
 RANDOM=$((seed % 32768))
 
 # soak SIZE MODE HOW OPERATIONS RAM [OPTION...]
@@ -57,7 +58,9 @@ for size in ${SIZES:-4k 16k 64k}; do
         read -ra more < <(options "$mode" && echo)
         # In this shell: a subshell would draw the same again.
         for how in 'in turns' 'at once'; do
-            power=$((1 << RANDOM % 9))
+            powers=9
+            [[ $mode != *-pages ]] || powers=5
+            power=$((1 << RANDOM % powers))
             ram=${RAM:-$((power + RANDOM % (power + 1)))G}
             case $how in
             'in turns') soak "$size" "$mode" "$how" "$operations" "$ram" --count "${more[@]}" ;;

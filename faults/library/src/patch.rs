@@ -53,7 +53,7 @@ patches! {
         call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
     }",
     /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
-    RemadeAsTheFirst: "!(index..end).all(is_made)" => "!(if FAULT { is_made(index) } else { (index..end).all(is_made) })",
+    RemadeAsTheFirst: "(index..end).all(is_made)" => "(index..if FAULT { index + 1 } else { end }).all(is_made)",
     /// The aliases of what is remade stay as they are.
     RemadeWithoutAliases: "take_out(long.call, (alias, are_claimed), &mut batch)"
         => "if FAULT { Ok(()) } else { take_out(long.call, (alias, are_claimed), &mut batch) }",

@@ -24,7 +24,6 @@ mod operation;
 #[path = "../../../linmap-model/tests/live/remade.rs"]
 mod remade;
 mod scene;
-#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/world.rs"]
 mod world;
 

@@ -1,7 +1,7 @@
 //! Random changes of the map by all CPUs; permissions by mode and policy; the crash kernel's memory.
 
 use linmap::Granule;
-use test_support::Rows;
+use test_support::{Random, Rows};
 
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::matrix::{MODES, Row, page_size};
@@ -94,6 +94,22 @@ fn a_seed_is_a_sequence() {
     let first = stress("stress:4000:7");
     assert_eq!(stress("stress:4000:7"), first);
     assert_ne!(stress("stress:4000:8")[0], first[0]);
+}
+
+/// With any amount of RAM, of which QEMU reserves none: no size is special to the locks, which are one for each gigabyte.
+#[test]
+fn at_random_with_any_amount_of_ram() {
+    test_support::each(3, |seed| {
+        let random = &mut Random::new(seed);
+        let (granule, (options, _, policy)) = (random.of(&Granule::ALL), random.of(&MODES));
+        // Pages take memory and time.
+        let most = if policy == "pages" { 16 } else { 512 };
+        let (ram, run) =
+            (format!("{}G", random.size(most)), format!("stress:1000:{}", random.below(1 << 32)));
+        let all = ["--count", "--page-size", page_size(granule), "--ram", &ram, "--run", &run];
+        let what = format!("{all:?}, {options:?}");
+        expect_stressed(&boot(&[&all[..], options].concat()).expect_well(&what), 1000, &what);
+    });
 }
 
 /// From hardly any RAM to more than there is, at any VA size.

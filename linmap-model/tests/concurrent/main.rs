@@ -458,7 +458,7 @@ fn long_areas() {
                 }
             }
         }
-        let one_lock = Scene { locks: false, area: true, ..Scene::new(&[long, others[0]]) };
+        let one_lock = Scene { locks: 1, area: true, ..Scene::new(&[long, others[0]]) };
         some(&mut cases, one_lock.clone(), 20);
         some(
             &mut cases,
@@ -561,7 +561,7 @@ fn other_gigabytes() {
         let scene = Scene { wide: true, ..Scene::new(pair) };
         all(&mut cases, &scene);
         some(&mut cases, Scene { policy: Policy::Park, ..scene.clone() }, 60);
-        some(&mut cases, Scene { locks: false, ..scene }, 10);
+        some(&mut cases, Scene { locks: 1, ..scene }, 10);
     }
 }
 
@@ -585,7 +585,8 @@ fn three_callers_in_other_gigabytes() {
             let mut random = shuttle::rand::thread_rng();
             let mut steps = || (0..2).map(|_| WIDE[random.gen_range(0..WIDE.len())]).collect();
             let callers = vec![steps(), steps(), steps()];
-            Scene { policy, wide: true, callers, ..Scene::new(&[]) }.run();
+            let locks = [2, 8, 64][random.gen_range(0..3)];
+            Scene { policy, wide: true, callers, locks, ..Scene::new(&[]) }.run();
         };
         cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 150), run));
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 250), run));
@@ -626,13 +627,14 @@ fn tables_in_the_same_hole() {
             }
         }
         all(&mut cases, &Scene { callers: vec![vec![step(0)], vec![step(1)]], ..scene.clone() });
-        let one_lock = Scene { locks: false, callers: vec![vec![step(0)], vec![step(4)]], ..scene.clone() };
+        let one_lock = Scene { locks: 1, callers: vec![vec![step(0)], vec![step(4)]], ..scene.clone() };
         some(&mut cases, one_lock, 20);
         let run = move || {
             let mut random = shuttle::rand::thread_rng();
             let mut steps = || (0..3).map(|_| Step::Does(STEPS[random.gen_range(0..STEPS.len())])).collect();
             let callers = vec![steps(), steps(), steps()];
-            Scene { callers, ..scene.clone() }.run();
+            let locks = [2, 8, 64][random.gen_range(0..3)];
+            Scene { callers, locks, ..scene.clone() }.run();
         };
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 150), run));
     }
@@ -665,7 +667,7 @@ fn long_operations() {
             }
         }
         some(&mut cases, Scene { faults: true, ..Scene::new(&[one, others[0]]).after(&IN_PAGES) }, 4);
-        some(&mut cases, Scene { locks: false, ..Scene::new(&[one, others[1]]).after(&IN_PAGES) }, 8);
+        some(&mut cases, Scene { locks: 1, ..Scene::new(&[one, others[1]]).after(&IN_PAGES) }, 8);
     }
 }
 
@@ -707,7 +709,7 @@ fn cpus_that_do_not_answer() {
     for pair in [[SPLIT, far], [far, does(HOLE, 9, MAP)], [COLLAPSE, Step::Visits], [REPAINT, far]] {
         let scene = Scene { policy: Policy::Park, silent: true, ..Scene::new(&pair) };
         some(&mut cases, scene.clone(), 60);
-        some(&mut cases, Scene { locks: false, ..scene }, 20);
+        some(&mut cases, Scene { locks: 1, ..scene }, 20);
     }
 }
 

@@ -11,6 +11,7 @@ use linmap::{
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
+use test_support::with_locks;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
@@ -64,8 +65,8 @@ pub(crate) enum Step {
 pub(crate) struct Scene {
     pub(crate) kind: Kind,
     pub(crate) policy: Policy,
-    /// True if there is a lock for each gigabyte, and not one for all.
-    pub(crate) locks: bool,
+    /// The number of locks: 64 are one for each gigabyte; or 8, 2, or one for all.
+    pub(crate) locks: usize,
     /// True if callers wait for long operations of others, and are not told that these are busy.
     pub(crate) waits: bool,
     /// True if no CPU answers when it is called.
@@ -117,7 +118,7 @@ impl Scene {
         Self {
             kind: Kind::Right,
             policy: Policy::Live,
-            locks: true,
+            locks: 64,
             waits: true,
             silent: false,
             faults: false,
@@ -154,7 +155,7 @@ impl Scene {
 
     /// Runs it once: what `shuttle` has run again and again.
     pub(crate) fn run(&self) {
-        if self.locks { self.run_with::<64>() } else { self.run_with::<1>() }
+        with_locks!(self.locks, LOCKS in [1 2 8 64] => self.run_with::<LOCKS>());
     }
 
     fn run_with<const LOCKS: usize>(&self) {
@@ -390,7 +391,7 @@ impl<'m> Run<'m> {
             }
             Err(Refused::Change(ChangeError::CannotPark)) => {
                 let parks = self.scene.policy == Policy::Park || repaints(operation);
-                parks && (self.scene.silent || several && self.scene.locks)
+                parks && (self.scene.silent || several && self.scene.locks > 1)
             }
             _ => false,
         }

@@ -1,6 +1,7 @@
 //! A call over many gigabytes takes the locks of all of them: another caller's change of a page there is not lost, no table
 //! page is, and what is pending there is found. There are as many gigabytes as any number of locks can tell apart, and more.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
@@ -8,8 +9,15 @@ use linmap::host::{SharedMemory, Threads};
 use linmap::{AddressSpace, Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, Tree, Va};
 use test_support::{LOCKS, Random, Rows, with_locks};
 
-use crate::platform::Mixing;
+use crate::interrupted::Interrupted;
 use crate::{GIGABYTE, geometry};
+
+/// Returns the change that sets a software bit, or clears it.
+fn software_bit(value: u64) -> Change {
+    let (bit, none) = (Attributes::from_bits_retain(1 << 55), Attributes::empty());
+    let (set, clear) = if value == 1 { (bit, none) } else { (none, bit) };
+    Change::new(set, clear).expect("a software bit")
+}
 
 /// A map of gigabytes, and nothing else.
 struct Large<const LOCKS: usize> {
@@ -60,16 +68,11 @@ impl<const LOCKS: usize> Large<LOCKS> {
         }
     }
 
-    /// Changes a software bit of all pages again and again. Others may come between its loads.
+    /// Changes a software bit of all pages again and again.
     fn changes(&self, done: &AtomicBool) {
-        let (bit, none) = (Attributes::from_bits_retain(1 << 55), Attributes::empty());
-        let changes =
-            [(bit, none), (none, bit)].map(|(set, clear)| Change::new(set, clear).expect("software bits"));
-        let memory = Mixing(&self.memory);
-        // SAFETY: nothing else locks these tables.
-        let p = unsafe { Combined::new(&memory, &self.threads) };
+        let p = self.platform();
         while !done.load(Relaxed) {
-            for change in changes {
+            for change in [1, 0].map(software_bit) {
                 // SAFETY: no CPU uses these tables.
                 unsafe { self.space.protect(&p, self.page(0), self.pages(), change) }.expect("mapped");
             }
@@ -102,6 +105,33 @@ fn keeps_a_page_read_only<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     map.the_end();
 }
 
+/// The same on one thread: the other caller comes at each load of the long call, unless it would wait for a lock.
+fn keeps_a_page_beside_each_load<const LOCKS: usize>(seed: u64, gigabytes: u64) {
+    let map = Large::<LOCKS>::new(gigabytes);
+    let (space, random) = (&map.space, &mut Random::new(seed));
+    let number = random.below(map.pages());
+    let (page, read_only) = (map.page(number), Cell::new(false));
+    // A leaf of a gigabyte is one of a run of sixteen, whose locks it takes to cut the leaf.
+    let run = number / GIGABYTE / 16 * 16;
+    let locks = (run..run + 16).fold(0, |locks, n| locks | 1 << (n % LOCKS as u64));
+    let other = |p: &Interrupted<'_, LOCKS>| {
+        let change = if read_only.get() { Change::WRITABLE } else { Change::READ_ONLY };
+        // SAFETY: no CPU uses these tables.
+        if unsafe { space.protect(p, page, 1, change) }.is_ok() {
+            read_only.set(!read_only.get());
+        }
+    };
+    let p = Interrupted::<LOCKS>::new(&map.memory, &other, locks);
+    for change in [0, 1, 0, 1].map(software_bit) {
+        // SAFETY: as above.
+        unsafe { space.protect(&p, map.page(0), map.pages(), change) }.expect("mapped");
+        let now = space.entry(&map.platform(), page);
+        let Some((_, _, Entry::Leaf(leaf))) = now else { panic!("{page} is mapped") };
+        assert_eq!(leaf.attributes.contains(Attributes::READ_ONLY), read_only.get(), "{page}");
+    }
+    map.the_end();
+}
+
 /// What a call over all of it left for later is pending for each page.
 fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let map = Large::<LOCKS>::new(gigabytes);
@@ -131,6 +161,13 @@ fn each(case: impl Fn(u64, usize, u64)) {
 fn a_page_stays_read_only_beside_a_call_over_many_gigabytes() {
     each(|seed, locks, gigabytes| {
         with_locks!(locks, LOCKS => keeps_a_page_read_only::<LOCKS>(seed, gigabytes));
+    });
+}
+
+#[test]
+fn nor_is_it_lost_at_any_load_of_that_call() {
+    each(|seed, locks, gigabytes| {
+        with_locks!(locks, LOCKS => keeps_a_page_beside_each_load::<LOCKS>(seed, gigabytes));
     });
 }
 

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::yield_now;
 
 use linmap::host::{SharedMemory, Threads, ThreadsHeld};
-use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
-};
+use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
 
 /// The descriptor in a page that was given back: reserved where it is not a block, far from all that a test maps.
 const SPOILT: u64 = 0x0000_bad0_0000_0001;
@@ -69,45 +67,6 @@ unsafe impl Memory for Spoiling {
     }
 }
 
-/// Table pages between two loads of which another thread may come.
-#[derive(Debug)]
-pub(crate) struct Mixing<'m>(pub(crate) &'m SharedMemory);
-
-// SAFETY: it is the memory below, which keeps its promises.
-unsafe impl Memory for Mixing<'_> {
-    fn page_size(&self) -> u64 {
-        self.0.page_size()
-    }
-
-    fn take(&self) -> Option<Frame> {
-        self.0.take()
-    }
-
-    fn give(&self, frame: Frame) {
-        self.0.give(frame);
-    }
-
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.0.slots(frame)
-    }
-
-    unsafe fn words(&self, table: Pa) -> *mut u64 {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.words(table) }
-    }
-
-    unsafe fn load(&self, slot: Slot) -> Descriptor {
-        mix(17);
-        // SAFETY: the caller's promise.
-        unsafe { self.0.load(slot) }
-    }
-
-    unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.store(slot, new) };
-    }
-}
-
 /// The parts that a platform may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lack {
@@ -118,14 +77,14 @@ pub(crate) enum Lack {
     GracePeriod,
 }
 
-/// Lets another thread run once in `n` times, also where the machine has other work and threads would run one after the other.
-fn mix(n: u32) {
+/// Lets another thread run now and then, also where the machine has other work and threads would run one after the other.
+fn mix() {
     thread_local! {
         static CALLS: Cell<u32> = const { Cell::new(0) };
     }
     let calls = CALLS.get();
     CALLS.set(calls.wrapping_add(1));
-    if calls.is_multiple_of(n) {
+    if calls.is_multiple_of(3) {
         yield_now();
     }
 }
@@ -153,7 +112,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
 
     fn lock(&self, number: usize) -> Self::Held<'_> {
         let held = (self.lack != Lack::Locks).then(|| self.threads.lock(number));
-        mix(3);
+        mix();
         held
     }
 
@@ -177,7 +136,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
     }
 
     fn dsb(&self, kind: Dsb) {
-        mix(3);
+        mix();
         self.threads.dsb(kind);
     }
 
