@@ -14,7 +14,9 @@ use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
-use crate::platform::{Dsb, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks};
+use crate::platform::{
+    Dsb, FOLLOWED, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks,
+};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -352,7 +354,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     fn load_at(&self, (table, words): (Pa, *mut u64), index: usize) -> Descriptor {
         if P::PLAIN {
             // SAFETY: the table is live, and its memory plain; it has an entry of that index.
-            return Descriptor(unsafe { AtomicU64::from_ptr(words.add(index)) }.load(Relaxed));
+            return Descriptor(unsafe { AtomicU64::from_ptr(words.add(index)) }.load(FOLLOWED));
         }
         // SAFETY: the slot belongs to a table that was reached from the root of a live tree, under the lock.
         unsafe { self.platform.load(Slot { table, index }) }

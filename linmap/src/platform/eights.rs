@@ -5,6 +5,8 @@
 #[cfg(not(all(target_arch = "aarch64", not(miri))))]
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+#[cfg(not(all(target_arch = "aarch64", not(miri))))]
+use crate::platform::FOLLOWED;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 use crate::platform::arm64::{load_pair, store_pair};
 
@@ -66,7 +68,7 @@ pub(crate) unsafe fn change_pairs<const AFTER: usize>(first: *mut u64, changed: 
 #[inline(always)]
 unsafe fn load_pair<const AFTER: usize, const MORE: usize>(first: *mut u64) -> [u64; 2] {
     // SAFETY: the caller's promise.
-    [0, 1].map(|n| unsafe { AtomicU64::from_ptr(first.add(AFTER + MORE + n)) }.load(Relaxed))
+    [0, 1].map(|n| unsafe { AtomicU64::from_ptr(first.add(AFTER + MORE + n)) }.load(FOLLOWED))
 }
 
 /// # Safety

@@ -4,9 +4,14 @@
 //! longer a frame, but a set of live slots, which are loaded and stored one descriptor at a time. The platform
 //! implements [`Memory`] for both.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 use crate::format::{Descriptor, Level, Pa};
+
+/// The order in which the entries of live tables are loaded: before what they lead to. Arm64 loads what an address leads to after the
+/// address itself (B2.3, address dependency). The rules of Rust know no such order, so elsewhere, and for Miri, it is asked for.
+pub(crate) const FOLLOWED: Ordering =
+    if cfg!(all(target_arch = "aarch64", not(miri))) { Ordering::Relaxed } else { Ordering::Acquire };
 
 /// A table page that no walker can reach. This value owns it.
 ///
@@ -164,7 +169,7 @@ pub unsafe trait Memory {
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is read: `load`") };
         // SAFETY: the table is live and has such a slot, by the caller's promise, and its memory is plain.
-        Descriptor(unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.load(Relaxed))
+        Descriptor(unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.load(FOLLOWED))
     }
 
     /// Replaces the descriptor in a slot of a live table.

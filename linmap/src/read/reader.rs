@@ -1,10 +1,10 @@
 //! Sources of tables: a live machine, a dump, a model.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use crate::format::{Descriptor, Geometry, Level, Pa};
-use crate::platform::{Memory, Slot, load_eight};
+use crate::platform::{FOLLOWED, Memory, Slot, load_eight};
 use crate::read::cursor::Source;
 use crate::read::table::Table;
 
@@ -177,7 +177,7 @@ impl<'m, M: Memory> Live<'m, M> {
         if M::PLAIN {
             // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
             let entry = unsafe { AtomicU64::from_ptr(self.0.words(table).add(index)) };
-            return Descriptor(entry.load(Relaxed));
+            return Descriptor(entry.load(FOLLOWED));
         }
         // SAFETY: the table is live, as the creator of this value promised.
         unsafe { self.0.load(Slot { table, index }) }
@@ -215,7 +215,7 @@ impl AtOffset {
     #[inline(always)]
     pub(crate) fn load(self, slot: Slot) -> Descriptor {
         // SAFETY: the table is live, as for `Live`; its memory is plain, and has each page at this offset.
-        Descriptor(unsafe { AtomicU64::from_ptr(self.word(slot)) }.load(Relaxed))
+        Descriptor(unsafe { AtomicU64::from_ptr(self.word(slot)) }.load(FOLLOWED))
     }
 
     /// Returns the address of `slot`.

@@ -1,4 +1,4 @@
-//! A few pages that some threads change while others read them: small enough for Miri, which finds accesses that are a race by
+//! A few pages that some threads change while others read them, in tables that come and go: small enough for Miri, which finds accesses that are a race by
 //! the rules of the language.
 
 use std::ops::ControlFlow;
@@ -14,8 +14,10 @@ use linmap::{
 const CHANGES: u64 = if cfg!(miri) { 2 } else { 200 };
 /// The pages of a thread: enough for two changes of eight at once.
 const PAGES: u64 = 19;
-/// The threads that change pages, next to each other's in one table.
+/// The threads that change pages: one in a table that stays, one in a table that comes and goes.
 const THREADS: u64 = 2;
+/// The pages from the first of one thread to the first of the next.
+const APART: u64 = 512;
 
 /// Calls until no claim of another thread is in the way.
 fn until_done(call: impl Fn() -> Result<(), ChangeError>) {
@@ -52,10 +54,10 @@ fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
     let pa_of = |va: Va| Pa(va.0 - g.base(Half::Upper) + (1 << 32));
     // SAFETY: no CPU uses these tables.
     unsafe { space.map(platform, at(0).0, 1, at(0).1, Attributes::RAM) }.expect("room");
-    let range = (at(0).0, at(THREADS * PAGES).0);
+    let range = (at(0).0, at(THREADS * APART).0);
     thread::scope(|scope| {
         for n in 0..THREADS {
-            scope.spawn(move || change(space, platform, at(1 + n * PAGES)));
+            scope.spawn(move || change(space, platform, at(1 + n * APART)));
         }
         for _ in 0..2 * CHANGES {
             _ = space.visit(platform, range, |found| {
