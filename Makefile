@@ -48,6 +48,9 @@ soak:     image command ## try many more random sequences than the tests, on the
 	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
 
+miri:     ## run tests of the library under Miri, which finds what the rules of Rust forbid; needs rustup
+	scripts/miri.sh
+
 mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"
 	nice $(RUST) cargo run --quiet --release -p mutants -- $(ARGS)
 
@@ -81,4 +84,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test miri test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean

@@ -26,6 +26,25 @@ options() {
     esac
 }
 
+# sanitized: threads that change and read one map, under ThreadSanitizer. It knows no fences, so the hardware of the tests orders by
+# other means then.
+sanitized() {
+    local start=$SECONDS host log status=0
+    host=$(rustc -vV | sed -n 's/^host: //p')
+    if ! [ -e "$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library/std" ]; then
+        echo "ThreadSanitizer: NOT TESTED: rustup has no nightly with rust-src"
+        return
+    fi
+    log=$(mktemp)
+    RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=$target/thread-sanitizer \
+        cargo +nightly test -q -Zbuild-std --target "$host" -p linmap --test threads -- \
+        few_pages callers neither >"$log" 2>&1 || status=$?
+    [[ $status = 0 ]] || tail -60 "$log"
+    rm "$log"
+    printf 'ThreadSanitizer  %s  %5d s\n' "$([[ $status = 0 ]] && echo ok || echo FAILED)" $((SECONDS - start))
+    return $status
+}
+
 # number KEY: prints the number at KEY of the document on stdin.
 number() { sed -n "s/^ *\"$1\": *\([0-9]*\),*$/\1/p" | head -1; }
 
@@ -47,6 +66,8 @@ soak() {
     rm "$log"
     return $status
 }
+
+sanitized
 
 # As many CPUs as there can be: each comes in, works, and maps and unmaps a page while all others do.
 start=$SECONDS

@@ -7,6 +7,8 @@ use linmap::{
     RemakeError, Remaking, Tree, Va,
 };
 
+/// The pages of the map.
+const PAGES: u64 = 2048;
 const NOT_CACHEABLE: Remake = Remake::memory_type(MemoryType::NORMAL_NC);
 
 struct Map<'m> {
@@ -16,14 +18,14 @@ struct Map<'m> {
 }
 
 impl<'m> Map<'m> {
-    /// A gigabyte of RAM, in one leaf.
+    /// RAM in four blocks.
     fn new(memory: &'m HostMemory, g: Geometry) -> Self {
         let platform = memory.platform();
         let space =
             AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root"));
         space.set_policy(Policy::Live);
         let map = Self { space, platform, base: g.base(Half::Upper) };
-        map.map(0, 1 << 18);
+        map.map(0, PAGES);
         map
     }
 
@@ -114,7 +116,7 @@ fn memory_that_was_brought_back_has_not_failed() {
 
 #[test]
 fn memory_that_is_out_stays_so_whatever_else_changes() {
-    let memory = HostMemory::new(geometry(), 1100);
+    let memory = HostMemory::new(geometry(), 32);
     let map = Map::new(&memory, geometry());
     let failed = |pages: &[u64]| pages.iter().all(|page| map.said(*page) == Some(Remaking::Failed));
     // A block, of which a part gets other permissions.
@@ -123,7 +125,7 @@ fn memory_that_is_out_stays_so_whatever_else_changes() {
     map.change(600, 1, Change::NOT_GLOBAL);
     map.set_valid(601, 1, false);
     assert_eq!(map.space.split_to_pages(&map.platform, map.at(700), 10), Ok(()));
-    assert_eq!(map.space.collapse(&map.platform, map.at(0), 1 << 18), Ok(()));
+    assert_eq!(map.space.collapse(&map.platform, map.at(0), PAGES), Ok(()));
     assert!(failed(&[512, 515, 520, 600, 601, 700, 1023]));
     let range = (map.at(0), Va(map.base + ((1 << 39) - 1)));
     assert!(map.space.repaint(&map.platform, range, &[]).is_ok());
