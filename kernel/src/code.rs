@@ -1,11 +1,11 @@
 //! Code that comes and goes while the system runs, as a module's does: written into pages of the vmalloc area, which
 //! then become read-only and executable at all their addresses.
 
-use aarch64_cpu::asm::barrier;
 use kernel::instructions::UDF;
 use linmap::Va;
 
 use crate::area::{Area, Error, Permission};
+use crate::cpus::HARDWARE;
 
 /// Pages of code, ready to run.
 #[must_use = "code stays until it is unloaded"]
@@ -45,7 +45,7 @@ impl<'a> Code<'a> {
     /// Calls the function, on any CPU.
     pub(crate) fn call(&self, number: u64) -> u64 {
         // Drops what this CPU has fetched of earlier contents.
-        barrier::isb(barrier::SY);
+        HARDWARE.cpu.isb();
         // SAFETY: by the promise of `load`; the code stays, since it is borrowed.
         let function: extern "C" fn(u64) -> u64 = unsafe { core::mem::transmute(self.start.0 as usize) };
         function(number)

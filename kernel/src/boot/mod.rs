@@ -128,7 +128,7 @@ pub(crate) fn enter(
         let stub: unsafe extern "C" fn(u64, u64, u64, u64) = core::mem::transmute(stub as *const ());
         stub(ttbr0, ttbr1, tcr, mair(features));
     }
-    cpu.note(Uses { tlbi: 1, dsb: 1, isb: 3 });
+    cpu.note(Uses { tlbi: 1, dsb: 1, isb: 4 });
     let within = |registers: Pa| registers.0 & (geometry.page_size() - 1);
     Ok(Booted {
         space,

@@ -13,11 +13,10 @@ mod timer;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use aarch64_cpu::asm::barrier;
 use kernel_plan::gic::InterruptController;
 use kernel_plan::machine::Machine;
 use linmap::arm64::Uses;
-use linmap::{AddressSpace, Platform};
+use linmap::{AddressSpace, Dsb, Platform};
 use spin::Once;
 
 use self::error::Error;
@@ -29,6 +28,7 @@ use self::sgi::{Acknowledged, SGIS};
 pub(crate) use self::timer::TICKS_PER_SECOND;
 use self::timer::Timer;
 use crate::cpu;
+use crate::cpus::HARDWARE;
 
 /// The controller in use.
 enum Controller {
@@ -110,9 +110,6 @@ pub(crate) fn version() -> Option<u32> {
         Controller::V3(_) => 3,
     })
 }
-
-/// The barriers of [`send`], which are not counted there.
-pub(crate) const SENDING: Uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
 
 /// Returns the barriers of acknowledging an interrupt and ending it, which are not counted there.
 pub(crate) fn handling() -> Uses {
@@ -204,12 +201,12 @@ pub(crate) fn send_to_others(sgi: Sgi) {
 fn send_to(cpus: impl Iterator<Item = usize>, sgi: Sgi) {
     let Some(Interrupts { controller, .. }) = INTERRUPTS.get() else { return };
     let cpus = cpus.filter(|cpu| is_started(*cpu));
-    barrier::dsb(barrier::ISHST);
+    HARDWARE.cpu.dsb(Dsb::Ishst);
     match controller {
         Controller::V2(gic) => gic.send(cpus, sgi),
         Controller::V3(_) => Gicv3::send(cpus, sgi),
     }
-    barrier::isb(barrier::SY);
+    HARDWARE.cpu.isb();
 }
 
 /// Returns how many unexpected interrupts a CPU has had, and the INTID of the last one.

@@ -185,7 +185,7 @@ pub(crate) fn call() -> Result<(), CannotPark> {
         answer_if_asked();
         others().all(|cpu| call.is_answered_by(cpu))
     });
-    HARDWARE.cpu.note(others().fold(interrupts::SENDING, |all, _| together(all, interrupts::handling())));
+    HARDWARE.cpu.note(others().fold(Uses::default(), |all, _| together(all, interrupts::handling())));
     if !all_here {
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
     }
@@ -256,8 +256,9 @@ fn turn() -> Option<Taken<'static>> {
 fn call_off(number: u64) {
     CALLED_OFF.fetch_add(1, Ordering::Relaxed);
     REQUEST.over.store(number, Ordering::Release);
+    HARDWARE.cpu.dsb(Dsb::Ishst);
     // SAFETY: an event only ends waits for one, after the store is visible.
-    unsafe { core::arch::asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
+    unsafe { core::arch::asm!("sev", options(nostack, preserves_flags)) };
 }
 
 /// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds
@@ -292,7 +293,7 @@ pub(crate) unsafe fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), Cann
     }
     // SAFETY: all others are away; the rest is the caller's promise.
     unsafe { rewrite(root, rewrites.len(), number) };
-    HARDWARE.cpu.note(together(REWRITING, interrupts::SENDING));
+    HARDWARE.cpu.note(REWRITING);
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     if MEASURE.load(Ordering::Relaxed) {
         all_back(number);

@@ -5,10 +5,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use aarch64_cpu::asm::barrier;
 use kernel::rendezvous::{has_come, is_over};
 
 use crate::cpu::{self, relax};
+use crate::cpus::HARDWARE;
 use crate::interrupts::{self, Sgi};
 use crate::lock::Lock;
 use crate::parking;
@@ -34,7 +34,7 @@ pub(crate) fn while_others_wait<R>(work: impl FnOnce() -> R) -> Option<R> {
     let number = (0..parking::TIMES).find_map(|_| all_held())?;
     let result = interrupts::masked(work);
     OVER.store(number, Ordering::Release);
-    barrier::isb(barrier::SY);
+    HARDWARE.cpu.isb();
     Some(result)
 }
 
@@ -66,5 +66,5 @@ pub(crate) fn hold() {
         parking::answer_if_asked();
         relax();
     }
-    barrier::isb(barrier::SY);
+    HARDWARE.cpu.isb();
 }

@@ -61,7 +61,7 @@ fn a_fixed_map_stays() {
 fn too_little_ram_is_no_failure() {
     for granule in Granule::ALL {
         let loader = Loader::new().memory(&[(0x5000_0000, 1 << 20)]);
-        let tasks = ["pagealloc", "bench", "late", "local", "modes", "selftest", "stress=100", "together"];
+        let tasks = ["pagealloc", "bench", "late", "local", "modes", "selftest", "stress:100", "together"];
         let options = ["--run", &tasks.join(","), "--page-size", page_size(granule)];
         let booted = loader.boot_with(&options).expect_well(&format!("{granule} pages"));
         assert!(
