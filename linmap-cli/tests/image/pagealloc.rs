@@ -59,16 +59,13 @@ fn a_fixed_map_stays() {
 /// Where RAM has fewer pages than a task changes, the task is skipped.
 #[test]
 fn too_little_ram_is_no_failure() {
+    let tasks = "pagealloc,bench,late,modes,selftest,stress:100,together,local";
     for granule in Granule::ALL {
-        let loader = Loader::new().memory(&[(0x5000_0000, 1 << 20)]);
-        let tasks = ["pagealloc", "bench", "late", "local", "modes", "selftest", "stress:100", "together"];
-        let options = ["--run", &tasks.join(","), "--page-size", page_size(granule)];
-        let booted = loader.boot_with(&options).expect_well(&format!("{granule} pages"));
-        assert!(
-            booted.says("run=pagealloc: skipped, as it changes the map of 512 free pages"),
-            "{}",
-            booted.console
-        );
+        let line = format!("pagesize={} run={tasks}", page_size(granule));
+        let loader = Loader::new().memory(&[(0x5000_0000, 1 << 20)]).bootargs(&line);
+        let booted = loader.boot().expect_well(&format!("{granule} pages"));
+        let skipped = "run=pagealloc: skipped, as it changes the map of 512 free pages";
+        assert!(booted.says(skipped), "{}", booted.console);
     }
     let options = ["--run", "pagealloc", "--page-size", "64k", "--ram", "64M"];
     let booted = boot(&options).expect_well("few pages");
