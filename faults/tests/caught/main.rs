@@ -14,7 +14,6 @@ mod faulty;
 #[path = "../../../linmap-model/tests/live/flat.rs"]
 mod flat;
 mod interrupted;
-#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/many_locks.rs"]
 mod many_locks;
 #[allow(dead_code)]
@@ -24,6 +23,7 @@ mod operation;
 #[path = "../../../linmap-model/tests/live/remade.rs"]
 mod remade;
 mod scene;
+#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/world.rs"]
 mod world;
 

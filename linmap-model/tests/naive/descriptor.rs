@@ -90,7 +90,7 @@ pub(crate) fn span(level: u8) -> u64 {
 fn must_be_zero(value: u64, level: u8) -> u64 {
     match level {
         2 if value & TABLE_OR_PAGE != 0 => 0b111 << 48,
-        2 => 0b11 << 48 | BLOCK - PAGE,
+        2 => 0b11 << 48 | (BLOCK - PAGE),
         _ => 0b11 << 48,
     }
 }
