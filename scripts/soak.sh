@@ -26,8 +26,7 @@ options() {
     esac
 }
 
-# sanitized: threads that change and read one map, under ThreadSanitizer. It knows no fences, so the hardware of the tests orders by
-# other means then.
+# sanitized: threads that change and read one map, under ThreadSanitizer.
 sanitized() {
     local start=$SECONDS host log status=0
     host=$(rustc -vV | sed -n 's/^host: //p')
