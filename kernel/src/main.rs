@@ -18,7 +18,7 @@
 //! - `document`: the document of a run, for the next start.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
 //! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
-//! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
+//! - `exercises`: the tasks of `run=`; `scratch`, `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
 #![no_main]
