@@ -189,17 +189,7 @@ impl<P: Platform> BothSides<'_, P> {
         let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
-            Err(error) => {
-                cuts.undo();
-                Err(match error {
-                    Stop::Needs(Needs::Frames(_)) => {
-                        // All are in the reserve again. Cuts that share a leaf share tables, so the sum is not known.
-                        let had = locked.reserve.count();
-                        Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
-                    }
-                    other => other,
-                })
-            }
+            Err(error) => Err(cuts.undone(error)),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::build::discard;
 use crate::format::{Descriptor, LeafChange, Span};
-use crate::live::{Locked, Resize, Stop, parks};
+use crate::live::{Locked, Needs, Resize, Stop, parks};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
@@ -109,10 +109,19 @@ impl<'a, P: Platform> Cuts<'a, P> {
         }
     }
 
-    /// Gives back all replacements.
+    /// Gives back all replacements, since a cut could not be added. Returns the reason, with the number of pages that all of them
+    /// take.
     #[cold]
-    pub(crate) fn undo(&self) {
+    pub(crate) fn undone(&self, error: Stop) -> Stop {
         self.all().for_each(|cut| self.discard(&cut));
+        match error {
+            Stop::Needs(Needs::Frames(_)) => {
+                // All are in the reserve again. Cuts that share a leaf share tables, so the sum is not known.
+                let had = self.locked.reserve.count();
+                Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
+            }
+            other => other,
+        }
     }
 
     /// Makes all stores. Translations stay as they are, so nothing is invalidated.

@@ -274,7 +274,7 @@ impl<P: Platform> Long<'_, '_, P> {
             }
             locked.may_resize(locked.policy, in_use)?;
             let mut cuts = Cuts::new(locked, changes);
-            cuts.add(change, span).inspect_err(|_| cuts.undo())?;
+            cuts.add(change, span).map_err(|error| cuts.undone(error))?;
             cuts.carry_out((locked.policy, in_use.is_some()))?;
             // The next holder may change something below these tables.
             locked.publish_barrier();
