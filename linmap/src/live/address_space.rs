@@ -446,8 +446,8 @@ impl AddressSpace {
     /// be tried again.
     ///
     /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`]), until it is valid again or unmapped. The address is
-    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins elsewhere, an address whose step
-    /// failed may be said to be under way.
+    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins
+    /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
     pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
         remaking(&self.state, platform, va)
     }
