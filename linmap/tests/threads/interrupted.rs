@@ -101,7 +101,7 @@ unsafe impl<const LOCKS: usize> Hardware for Interrupted<'_, LOCKS> {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
         Err(CannotPark)
     }
 }
