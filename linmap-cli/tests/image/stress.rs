@@ -65,6 +65,18 @@ fn at_random_at_64k() {
     all_modes(Granule::K64);
 }
 
+/// The reservation stays in pages, although changes before it have been collapsed: with little RAM it shares its tables with
+/// what changes.
+#[test]
+fn a_collapse_leaves_the_crash_kernels_pages() {
+    for granule in Granule::ALL {
+        let fixed = ["--cpus", "4", "--ram", "2G", "--crashkernel", "64M", "--run", "early,crash"];
+        let what = format!("{granule} pages");
+        let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well(&what);
+        assert_eq!(booted.number("/tests/crash/bytes"), 64 << 20, "{what}: {}", booted.console);
+    }
+}
+
 /// With CPUs at the same time.
 #[test]
 fn at_random_and_at_once() {
