@@ -224,14 +224,15 @@ fn pending_invalidations() {
     }
 }
 
-/// The same for lists of pages. All is in pages already: a list splits leaves before it takes effect, and the order of callers
-/// that is judged here has no step for that.
+/// The same for lists of pages, as many as change at one moment: those of several groups have no place in an order of callers.
+/// All is in pages already: a list splits leaves before it takes effect, and the order of callers that is judged here has no
+/// step for that.
 #[test]
 fn pending_lists() {
     const STEPS: [Step; 9] = [
         list(BLOCK + 1, 5, ChangeFlags::LATER),
-        list(BLOCK + 1, 40, ChangeFlags::LATER),
-        list(BLOCK + 1, 40, ChangeFlags::empty()),
+        list(BLOCK + 1, 16, ChangeFlags::LATER),
+        list(BLOCK + 1, 16, ChangeFlags::empty()),
         list(BLOCK + 2, 6, ChangeFlags::SKIP_HOLES),
         MEETS[0],
         MEETS[1],

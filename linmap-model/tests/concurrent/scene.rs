@@ -189,7 +189,8 @@ impl Scene {
             oa: Pa(oa),
             bytes: pages * PAGE,
             attributes: Attributes::RAM,
-            leaves: Leaves::Largest,
+            // A long change of an area splits leaves before it takes effect, and the order of callers has no step for that.
+            leaves: if self.area { Leaves::Pages } else { Leaves::Largest },
         };
         let mut regions = vec![region(BLOCK, RUN - BLOCK, RAM), region(RUN, HOLE - RUN, 0x9000_0000)];
         if self.area {

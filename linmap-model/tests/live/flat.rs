@@ -75,7 +75,11 @@ impl Walked {
     pub(crate) fn add(&mut self, va: Va, level: Level, entry: Entry) {
         match entry {
             Entry::Hole => {}
-            Entry::Leaf(leaf) => self.leaves.push(Seen { va: va.0, level, leaf }),
+            Entry::Leaf(leaf) => {
+                // The bit by which an invalid leaf says that a remake took it out is the library's own.
+                let attributes = leaf.attributes - Attributes::TAKEN_OUT;
+                self.leaves.push(Seen { va: va.0, level, leaf: Leaf { attributes, ..leaf } });
+            }
             Entry::Table(_) => self.tables.push((level.next(), va.0)),
             Entry::Reserved => panic!("a reserved entry at {va}, level {}", level.number()),
         }

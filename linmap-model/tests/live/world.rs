@@ -376,9 +376,13 @@ impl<'m> World<'m> {
         let g = self.g;
         if let Err(error) = result.or_else(|error| if is_step(Err(error)) { Ok(()) } else { Err(error) }) {
             let now = self.walk(self.all());
-            // What was cut stays cut: by a list of pages, and where CPUs stop parking between the holds of an area's change.
+            // What was cut stays cut: by a list of pages, and where table pages run out or CPUs stop parking between the holds of
+            // an area's change.
             let half_way = match operation.what {
-                What::Aliased(..) | What::Remake(_) => error == Refused::Change(ChangeError::CannotPark),
+                What::Aliased(..) | What::Remake(_) => matches!(
+                    error,
+                    Refused::Change(ChangeError::CannotPark | ChangeError::OutOfFrames { .. })
+                ),
                 What::ChangePages(..) => matches!(
                     error,
                     Refused::Change(

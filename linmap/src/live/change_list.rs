@@ -1,8 +1,9 @@
 //! Changes pages that are listed one by one, in any order. Pages that follow each other in the list are one range.
 //!
 //! All ranges change in one hold of all their locks. If these are more pages than a hold may have entries, or ways down to
-//! too many ranges, they change group by group: as many ranges as can be claimed together, in one hold, or under a claim and
-//! piece by piece. Several groups are surveyed before the first of them changes, so that nothing is refused later.
+//! too many ranges, they change under a claim and piece by piece. If there are more ranges than can be claimed together, they
+//! change group by group: as many as are sure to fit into a hold, or, where a range is too long for one, as can be claimed.
+//! All groups are surveyed before the first of them changes, so that nothing is refused later.
 //!
 //! If a leaf would have to be cut, nothing is stored; the leaves are cut first, range by range and without a claim, since that
 //! takes table pages and changes no translation. Then it is tried again. Nobody merges them before the change ends.
@@ -153,26 +154,31 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     ) -> Result<(), ChangeError> {
         let mut call = Call::of(state, platform, later);
         // The list is read in the hold, also where many of its pages are one leaf.
-        if self.bytes >> state.geometry().page_shift() <= P::HOLD as u64 {
-            while let Some(tried) = self.hold(&mut call, self.locks, self.ranges.clone(), true)? {
-                match tried {
-                    Tried::Done => return Ok(()),
-                    Tried::Cut => self.cut(&mut call, self.ranges.clone())?,
-                }
-            }
+        let is_short = self.bytes >> state.geometry().page_shift() <= P::HOLD as u64;
+        if is_short && self.in_hold(&mut call, self.locks, self.ranges.clone(), true)? {
+            return Ok(());
         }
         self.in_groups(&mut call)
     }
 
-    /// Changes what is too much for one hold, group by group.
+    /// Changes what is too much for one hold: under one claim, or group by group.
     #[cold]
     fn in_groups<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<(), ChangeError> {
         let _kept = call.state.attention.keeps_cuts();
-        let passes: &[bool] = if self.count > TOGETHER { &[false, true] } else { &[true] };
+        let several = self.count > TOGETHER;
+        let passes: &[bool] = if several { &[false, true] } else { &[true] };
         for &stores in passes {
             let mut ranges = self.ranges.clone();
-            while let Some(group) = next_group(&mut ranges) {
-                while let Tried::Cut = self.group(call, group.clone(), stores)? {
+            loop {
+                let count = if several { self.fit::<P>(ranges.clone()) } else { 0 };
+                let group = ranges.clone().take(count);
+                let locks = locks_of::<P>(group.clone());
+                if count > 0 && self.in_hold(call, locks, group, stores)? {
+                    ranges.by_ref().take(count).for_each(|_| {});
+                    continue;
+                }
+                let Some(group) = next_group(&mut ranges) else { break };
+                while let Tried::Cut = self.in_pieces(call, group.clone(), stores)? {
                     self.cut(call, group.clone())?;
                 }
             }
@@ -180,23 +186,32 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         Ok(())
     }
 
-    /// Surveys a group, and changes it if it `stores`.
-    fn group<P: Platform>(
+    /// Surveys some ranges in one hold, and changes them if it `stores`, after what is cut. Returns false if it takes several.
+    fn in_hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
-        group: impl Iterator<Item = Span> + Clone,
+        locks: LockSet,
+        ranges: impl Iterator<Item = Span> + Clone,
         stores: bool,
-    ) -> Result<Tried, ChangeError> {
-        if let Some(tried) = self.hold(call, locks_of::<P>(group.clone()), group.clone(), stores)? {
-            return Ok(tried);
+    ) -> Result<bool, ChangeError> {
+        while let Some(tried) = self.hold(call, locks, ranges.clone(), stores)? {
+            match tried {
+                Tried::Done => return Ok(true),
+                Tried::Cut => self.cut(call, ranges.clone())?,
+            }
         }
-        if stores {
-            // No table pages: nothing is cut under the claim.
-            call.claim_all(group.clone())?;
-        }
-        let tried = self.in_pieces(call, group, stores);
-        call.unclaim();
-        tried
+        Ok(false)
+    }
+
+    /// Returns how many ranges have no more entries than a hold may have, whatever their leaves are.
+    fn fit<P: Platform>(&self, ranges: impl Iterator<Item = Span>) -> usize {
+        let shift = self.ranges.state.geometry().page_shift();
+        let fits = ranges.scan(P::HOLD, |left, Span { first, last }| {
+            let pages = usize::try_from((last - first) >> shift).unwrap_or(usize::MAX).saturating_add(1);
+            *left = left.checked_sub(pages.saturating_add(WALK))?;
+            Some(())
+        });
+        fits.count()
     }
 
     /// Tries some ranges in one hold, in which they change if it `stores`. Returns `None` if it takes several.
@@ -234,13 +249,17 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         })
     }
 
-    /// Does the same for ranges that are claimed, if it `stores`, in as many holds as it takes.
+    /// Surveys ranges in as many holds as it takes, and changes them, under a claim, if it `stores`.
     fn in_pieces<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
         group: impl Iterator<Item = Span> + Clone,
         stores: bool,
     ) -> Result<Tried, ChangeError> {
+        if stores {
+            // No table pages: nothing is cut under the claim.
+            call.claim_all(group.clone())?;
+        }
         let mut surveyor = Surveyor::new(self.change, usize::MAX);
         for span in group.clone() {
             call.pieces(span, |locked, piece| {
@@ -248,10 +267,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
             })?;
         }
         let survey = surveyor.found();
-        if survey.splits {
-            return Ok(Tried::Cut);
-        }
-        if stores && survey.changes() {
+        if stores && survey.changes() && !survey.splits {
             let mut batch = TlbBatch::of(call.is_later());
             for span in group.clone() {
                 call.pieces(span, |locked, piece| {
@@ -262,7 +278,8 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
             }
             call.last_hold(group.clone().next().unwrap_or(self.first), |locked| batch.finish(locked))?;
         }
-        Ok(Tried::Done)
+        call.unclaim();
+        Ok(if survey.splits { Tried::Cut } else { Tried::Done })
     }
 
     /// Surveys an end of a range.
