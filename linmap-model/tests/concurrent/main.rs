@@ -69,8 +69,9 @@ const fn sets(page: u64, pages: u64, set: Set) -> Step {
     does(AREA + page, pages, What::Aliased(set, OFFSET))
 }
 
-/// The operations on the area, or on the blocks that have its memory.
-const AREA_STEPS: [Step; 11] = [
+/// The operations on the area, or on the blocks that have its memory. No collapse: what it merges is cut again before the next
+/// change takes effect, and the order of callers has no step for that.
+const AREA_STEPS: [Step; 10] = [
     sets(0, 5, Set::ReadOnly),
     sets(0, 2, Set::ReadOnly),
     sets(1, 3, Set::Writable),
@@ -81,7 +82,6 @@ const AREA_STEPS: [Step; 11] = [
     does(BLOCK + 4, 1, INVALID),
     does(BLOCK + 3, 3, READ_ONLY),
     SPLIT,
-    COLLAPSE,
 ];
 
 /// Tries schedules until the scheduler has no more, and says how many there were.

@@ -89,6 +89,9 @@ fn without_frames_no_area_changes() {
                         break;
                     }
                     without += 1;
+                    // What was cut stays cut, and a collapse brings it back.
+                    assert_eq!(world.walked.flat(g), created.flat(g), "{g:?}: with {left}, in short holds");
+                    back(&mut world, &all, first);
                     assert_eq!(world.walked, created, "{g:?}: with {left}, in short holds");
                 }
                 back(&mut world, &all, first);

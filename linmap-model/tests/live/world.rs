@@ -329,7 +329,10 @@ impl<'m> World<'m> {
                     Ok(()) | Err(Refused::Step { .. } | Refused::Change(ChangeError::CannotPark))
                 ) =>
             {
-                assert_eq!(taken, frames as u64);
+                // What was cut for an area stays so.
+                assert!(
+                    taken == frames as u64 || matches!(operation.what, What::Aliased(..) | What::Remake(_))
+                );
             }
             // Nothing may have been left to collapse that is in use.
             Err(Refused::Change(ChangeError::CannotPark)) if operation.what == What::Collapse => {
@@ -395,7 +398,7 @@ impl<'m> World<'m> {
             };
             assert!(
                 operation.what == What::Collapse || half_way || now == self.walked,
-                "refused, and the map is another"
+                "{operation:?} is refused, {error:?}, and the map is another"
             );
             self.walked = now;
             return;

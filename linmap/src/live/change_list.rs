@@ -73,7 +73,18 @@ pub(crate) struct ListChange<'s, I> {
 /// The number of entries of a hold that a way down to a range counts as.
 const WALK: usize = 15;
 
+/// What is done for all groups of a list, one after the other.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    /// They are surveyed: nothing is stored if the change of any is refused.
+    Look,
+    /// Leaves are cut, with translations as they are.
+    Cut,
+    Change,
+}
+
 /// The outcome of an attempt.
+#[derive(PartialEq)]
 enum Tried {
     Done,
     /// Nothing has been stored: some leaves have to be cut first.
@@ -155,7 +166,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         let mut call = Call::of(state, platform, later);
         // The list is read in the hold, also where many of its pages are one leaf.
         let is_short = self.bytes >> state.geometry().page_shift() <= P::HOLD as u64;
-        if is_short && self.in_hold(&mut call, self.locks, self.ranges.clone(), true)? {
+        if is_short && self.in_hold(&mut call, self.locks, self.ranges.clone(), Pass::Change)?.is_some() {
             return Ok(());
         }
         self.in_groups(&mut call)
@@ -166,41 +177,45 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     fn in_groups<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<(), ChangeError> {
         let _kept = call.state.attention.keeps_cuts();
         let several = self.count > TOGETHER;
-        let passes: &[bool] = if several { &[false, true] } else { &[true] };
-        for &stores in passes {
+        let passes: &[Pass] = if several { &[Pass::Look, Pass::Cut, Pass::Change] } else { &[Pass::Change] };
+        let mut splits = false;
+        for &pass in passes {
+            if pass == Pass::Cut && !splits {
+                continue;
+            }
             let mut ranges = self.ranges.clone();
             loop {
                 let count = if several { self.fit::<P>(ranges.clone()) } else { 0 };
                 let group = ranges.clone().take(count);
                 let locks = locks_of::<P>(group.clone());
-                if count > 0 && self.in_hold(call, locks, group, stores)? {
+                if count > 0
+                    && let Some(tried) = self.in_hold(call, locks, group, pass)?
+                {
+                    splits |= tried == Tried::Cut;
                     ranges.by_ref().take(count).for_each(|_| {});
                     continue;
                 }
                 let Some(group) = next_group(&mut ranges) else { break };
-                while let Tried::Cut = self.in_pieces(call, group.clone(), stores)? {
-                    self.cut(call, group.clone())?;
-                }
+                splits |= self.in_pieces(call, group, pass)? == Tried::Cut;
             }
         }
         Ok(())
     }
 
-    /// Surveys some ranges in one hold, and changes them if it `stores`, after what is cut. Returns false if it takes several.
+    /// Does what a pass does for some ranges in one hold, after what it cuts. Returns `None` if it takes several holds.
     fn in_hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
         locks: LockSet,
         ranges: impl Iterator<Item = Span> + Clone,
-        stores: bool,
-    ) -> Result<bool, ChangeError> {
-        while let Some(tried) = self.hold(call, locks, ranges.clone(), stores)? {
-            match tried {
-                Tried::Done => return Ok(true),
-                Tried::Cut => self.cut(call, ranges.clone())?,
+        pass: Pass,
+    ) -> Result<Option<Tried>, ChangeError> {
+        loop {
+            match self.hold(call, locks, ranges.clone(), pass == Pass::Change)? {
+                Some(Tried::Cut) if pass != Pass::Look => self.cut(call, ranges.clone())?,
+                tried => return Ok(tried),
             }
         }
-        Ok(false)
     }
 
     /// Returns how many ranges have no more entries than a hold may have, whatever their leaves are.
@@ -249,37 +264,53 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         })
     }
 
-    /// Surveys ranges in as many holds as it takes, and changes them, under a claim, if it `stores`.
+    /// Does the same for ranges that are claimed together, in as many holds as it takes.
     fn in_pieces<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
         group: impl Iterator<Item = Span> + Clone,
-        stores: bool,
+        pass: Pass,
     ) -> Result<Tried, ChangeError> {
-        if stores {
-            // No table pages: nothing is cut under the claim.
-            call.claim_all(group.clone())?;
-        }
-        let mut surveyor = Surveyor::new(self.change, usize::MAX);
-        for span in group.clone() {
-            call.pieces(span, |locked, piece| {
-                surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
-            })?;
-        }
-        let survey = surveyor.found();
-        if stores && survey.changes() && !survey.splits {
-            let mut batch = TlbBatch::of(call.is_later());
+        loop {
+            if pass == Pass::Change {
+                // No table pages: nothing is cut under the claim.
+                call.claim_all(group.clone())?;
+            }
+            let mut surveyor = Surveyor::new(self.change, usize::MAX);
             for span in group.clone() {
                 call.pieces(span, |locked, piece| {
-                    self.in_place(locked, &locked.deepest(locked.root(), piece), piece, &mut batch);
-                    locked.publish_barrier();
-                    Ok(())
+                    surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
                 })?;
             }
-            call.last_hold(group.clone().next().unwrap_or(self.first), |locked| batch.finish(locked))?;
+            let survey = surveyor.found();
+            if pass == Pass::Change && survey.changes() && !survey.splits {
+                self.change_claimed(call, group.clone())?;
+            }
+            call.unclaim();
+            match survey.splits {
+                true if pass != Pass::Look => self.cut(call, group.clone())?,
+                true => return Ok(Tried::Cut),
+                false => return Ok(Tried::Done),
+            }
         }
-        call.unclaim();
-        Ok(if survey.splits { Tried::Cut } else { Tried::Done })
+    }
+
+    /// Changes claimed ranges piece by piece, in one batch.
+    fn change_claimed<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        group: impl Iterator<Item = Span> + Clone,
+    ) -> Result<(), ChangeError> {
+        let mut batch = TlbBatch::of(call.is_later());
+        for span in group.clone() {
+            call.pieces(span, |locked, piece| {
+                self.in_place(locked, &locked.deepest(locked.root(), piece), piece, &mut batch);
+                locked.publish_barrier();
+                Ok(())
+            })?;
+        }
+        let first = group.clone().next().unwrap_or(self.first);
+        call.last_hold(first, |locked| batch.finish(locked))
     }
 
     /// Surveys an end of a range.
