@@ -466,7 +466,7 @@ mod tests {
             let all: Vec<Geometry> = geometries().into_iter().filter(|g| g.va_bits() == 48).collect();
             let g = all[(which % all.len() as u64) as usize];
             let (shift, block) = (g.page_shift(), g.level_size(Level::new(2)));
-            let (start, pages) = (g.base(Half::Upper), 2 * block >> shift);
+            let (start, pages) = (g.base(Half::Upper), (2 * block) >> shift);
             let memory = HostMemory::new(g, 16);
             let p = memory.platform();
             let tree = Tree::build(&p, g, Half::Upper, core::iter::empty()).expect("a page");

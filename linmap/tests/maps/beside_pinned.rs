@@ -53,7 +53,7 @@ impl Pages {
 
     fn map<const HOLD: usize>(&self, space: &AddressSpace, platform: &Platform<'_, '_, HOLD>) {
         let map = |va, pages, oa, attributes| {
-            // SAFETY (of this and what follows): no CPU uses these tables.
+            // SAFETY: no CPU uses these tables.
             unsafe { space.map(platform, va, pages, oa, attributes) }.expect("room");
         };
         map(at(0), RAM, pa(at(0)), Attributes::RAM);
@@ -116,7 +116,10 @@ impl Pages {
                 }
                 2 => {
                     for remade in [MemoryType::NORMAL_NC, MemoryType::NORMAL] {
-                        let step = || Ok::<(), std::convert::Infallible>(self.take(space, platform));
+                        let step = || {
+                            self.take(space, platform);
+                            Ok::<(), std::convert::Infallible>(())
+                        };
                         let remake = Remake::memory_type(remade);
                         aliased.remake(platform, at(AREA), size, remake, step).expect("mapped");
                     }

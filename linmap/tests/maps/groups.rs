@@ -30,7 +30,7 @@ fn a_list_is_never_half_done() {
         with_map::<64>(otherwise, |space, platform, hardware| {
             let base = Va(geometry().base(linmap::Half::Upper));
             let pages = (0..LISTED).map(page);
-            // SAFETY (of this and what follows): no CPU uses these tables.
+            // SAFETY: no CPU uses these tables.
             unsafe { space.map(platform, base, LISTED * 512, pa(base), Attributes::RAM) }.expect("room");
             hardware.left.set(moment);
             let flags = ChangeFlags::empty();
