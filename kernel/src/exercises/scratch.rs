@@ -11,7 +11,7 @@ pub(super) fn scratch(system: &System<'_>, task: &str, pages: u64) -> Option<Va>
     let there = (range.end.0 - range.start.0) >> system.geometry.page_shift();
     let start = system.memory.layout.va(range.start).filter(|_| there >= pages);
     if start.is_none() {
-        let size = system.geometry.page_size() >> 10;
+        let size = system.geometry.page_size() >> 10_u32;
         warn(format_args!(
             "run={task}: skipped, as it changes the map of {pages} free pages of {size} KiB, and there are {there}"
         ));
