@@ -316,7 +316,7 @@ struct Walk {
     span: Span,
     /// Those that have been found, and are not returned yet.
     noted: [Option<Span>; NOTED],
-    /// What ends the walk after them.
+    /// The end of the walk after them.
     end: Result<(), ChangeError>,
 }
 

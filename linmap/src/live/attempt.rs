@@ -52,8 +52,8 @@ impl<'a, P: Platform> Call<'a, P> {
         self.later
     }
 
-    /// Goes on regardless of claims. Its addresses are those of memory that the caller has to itself, so whoever has claimed some
-    /// of them changes what is not his.
+    /// Goes on regardless of claims. Its addresses are those of memory that the caller has to itself, so another caller who has
+    /// claimed some of them changes memory of others.
     pub(crate) const fn regardless(&mut self) {
         self.regardless = true;
     }

@@ -73,7 +73,7 @@ pub(crate) struct ListChange<'s, I> {
 /// The number of entries of a hold that a way down to a range counts as.
 const WALK: usize = 15;
 
-/// What is done for all groups of a list, one after the other.
+/// A pass over all groups of a list.
 #[derive(Clone, Copy, PartialEq)]
 enum Pass {
     /// They are surveyed: nothing is stored if the change of any is refused.

@@ -425,14 +425,14 @@ mod tests {
         assert_eq!(space.stats(&p).tables, 3);
     }
 
-    /// What a property does to a range of two blocks, before a remake and by it.
+    /// The steps of a property on a range of two blocks, before a remake and by it.
     #[derive(Clone, Copy, Debug)]
     struct Case {
         /// Parts of the range that are split and merged before it.
         split: (u64, u64),
         collapse: (u64, u64),
         part: (u64, u64),
-        /// Whether it leads elsewhere, by so many pages.
+        /// The number of pages by which it leads elsewhere, if it does.
         to: Option<i64>,
         set: u64,
         clear: u64,

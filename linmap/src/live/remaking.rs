@@ -1,4 +1,4 @@
-//! What a fault handler is told of an address, without a lock: the leaf says that a remake has taken it out, and a claim that the
+//! A fault handler asks about an address without a lock: the leaf says that a remake has taken it out, and a claim that the
 //! remake is under way.
 
 use crate::format::{Span, Va};

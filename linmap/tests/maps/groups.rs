@@ -1,5 +1,5 @@
 //! Lists of more ranges than are claimed together change group by group, and yet all or nothing: what was cut for a later group
-//! stays cut, whoever collapses the map meanwhile and however little memory is left.
+//! stays cut, although others collapse the map meanwhile, and however little memory is left.
 
 use std::cell::{Cell, RefCell};
 

@@ -122,7 +122,7 @@ fn area(page: u64) -> Va {
     Va(linear_range(geometry()).1.0 + 1 + (page << 12))
 }
 
-/// What is shared by all calls of a test.
+/// The map and the memory of all calls of a test.
 struct World<'m> {
     platform: Platform<'m>,
     space: AddressSpace,

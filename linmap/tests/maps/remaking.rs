@@ -1,4 +1,4 @@
-//! What a fault handler is told of an address: that a remake has it out, that the step of one failed there, or nothing. It is said
+//! A fault handler is told of an address: that a remake has it out, that the step of one failed there, or nothing. It is said
 //! of the memory that is there, and of nothing that comes in its place.
 
 use linmap::host::{Host, HostMemory};

@@ -77,7 +77,7 @@ impl Map {
         drop(claim);
     }
 
-    /// What a fault handler is told of a page: nothing, that a remake is under way, or that a step failed.
+    /// Tells a fault handler of a page: nothing, that a remake is under way, or that a step failed.
     fn said(&self, n: usize) -> Option<bool> {
         let (found, claimed) = self.claims.beside(&self.attention, page(n), || self.pages[n].load(Relaxed));
         (found == OUT).then_some(!claimed)

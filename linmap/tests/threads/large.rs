@@ -132,7 +132,7 @@ fn keeps_a_page_beside_each_load<const LOCKS: usize>(seed: u64, gigabytes: u64) 
     map.the_end();
 }
 
-/// What a call over all of it left for later is pending for each page.
+/// Finds that all that a call left for later is pending for each page.
 fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let map = Large::<LOCKS>::new(gigabytes);
     let p = &map.platform();

@@ -68,7 +68,7 @@ struct Map<'p, P> {
     base: u64,
     /// The first address of the map, and its gigabytes.
     all: (Va, u64),
-    /// What is mapped besides the window, by gigabytes of the map: the first and the number.
+    /// The ranges that are mapped besides the window, by gigabytes of the map: the first and the number.
     parts: Vec<(u64, u64)>,
     done: AtomicBool,
 }
