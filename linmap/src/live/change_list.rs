@@ -10,7 +10,7 @@
 
 use crate::format::{LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
-use crate::live::claims::{TOGETHER, next_group};
+use crate::live::claims::{Group, TOGETHER};
 use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
@@ -195,14 +195,15 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
                     ranges.by_ref().take(count).for_each(|_| {});
                     continue;
                 }
-                let Some(group) = next_group(&mut ranges) else { break };
-                splits |= self.in_pieces(call, group, pass)? == Tried::Cut;
+                let Some(group) = Group::next(&mut ranges) else { break };
+                splits |= self.in_pieces(call, &group, pass)? == Tried::Cut;
             }
         }
         Ok(())
     }
 
     /// Does what a pass does for some ranges in one hold, after what it cuts. Returns `None` if it takes several holds.
+    #[inline(never)]
     fn in_hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -230,6 +231,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     }
 
     /// Tries some ranges in one hold, in which they change if it `stores`. Returns `None` if it takes several.
+    #[inline(never)]
     fn hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -265,51 +267,59 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     }
 
     /// Does the same for ranges that are claimed together, in as many holds as it takes.
+    #[inline(never)]
     fn in_pieces<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
-        group: impl Iterator<Item = Span> + Clone,
+        group: &Group,
         pass: Pass,
     ) -> Result<Tried, ChangeError> {
         loop {
             if pass == Pass::Change {
                 // No table pages: nothing is cut under the claim.
-                call.claim_all(group.clone())?;
+                call.claim_all(group.spans())?;
             }
-            let mut surveyor = Surveyor::new(self.change, usize::MAX);
-            for span in group.clone() {
-                call.pieces(span, |locked, piece| {
-                    surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
-                })?;
-            }
-            let survey = surveyor.found();
+            let survey = self.survey_pieces(call, group)?;
             if pass == Pass::Change && survey.changes() && !survey.splits {
-                self.change_claimed(call, group.clone())?;
+                self.change_claimed(call, group)?;
             }
             call.unclaim();
             match survey.splits {
-                true if pass != Pass::Look => self.cut(call, group.clone())?,
+                true if pass != Pass::Look => self.cut(call, group.spans())?,
                 true => return Ok(Tried::Cut),
                 false => return Ok(Tried::Done),
             }
         }
     }
 
-    /// Changes claimed ranges piece by piece, in one batch.
-    fn change_claimed<P: Platform>(
+    /// Surveys ranges piece by piece.
+    #[inline(never)]
+    fn survey_pieces<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
-        group: impl Iterator<Item = Span> + Clone,
-    ) -> Result<(), ChangeError> {
+        group: &Group,
+    ) -> Result<Survey, ChangeError> {
+        let mut surveyor = Surveyor::new(self.change, usize::MAX);
+        for span in group.spans() {
+            call.pieces(span, |locked, piece| {
+                surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
+            })?;
+        }
+        Ok(*surveyor.found())
+    }
+
+    /// Changes claimed ranges piece by piece, in one batch.
+    #[inline(never)]
+    fn change_claimed<P: Platform>(&self, call: &mut Call<'_, P>, group: &Group) -> Result<(), ChangeError> {
         let mut batch = TlbBatch::of(call.is_later());
-        for span in group.clone() {
+        for span in group.spans() {
             call.pieces(span, |locked, piece| {
                 self.in_place(locked, &locked.deepest(locked.root(), piece), piece, &mut batch);
                 locked.publish_barrier();
                 Ok(())
             })?;
         }
-        let first = group.clone().next().unwrap_or(self.first);
+        let first = group.spans().next().unwrap_or(self.first);
         call.last_hold(first, |locked| batch.finish(locked))
     }
 
@@ -333,6 +343,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     ///
     /// As for a change of one range.
     #[cold]
+    #[inline(never)]
     fn cut<P: Platform>(
         &self,
         call: &mut Call<'_, P>,

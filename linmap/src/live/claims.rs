@@ -18,16 +18,27 @@ use crate::platform::{Hardware, with_locks};
 /// The most ranges of one operation that are claimed together.
 pub(crate) const TOGETHER: usize = 16;
 
-/// Takes the next ranges of several, as many as are claimed together, or `None` if there are no more.
-pub(crate) fn next_group(
-    ranges: &mut impl Iterator<Item = Span>,
-) -> Option<impl Iterator<Item = Span> + Clone> {
-    let first = ranges.next()?;
-    let (mut group, mut used) = ([first; TOGETHER], 1);
-    for (place, span) in group[1..].iter_mut().zip(ranges) {
-        (*place, used) = (span, used + 1);
+/// Ranges that are claimed together.
+pub(crate) struct Group {
+    spans: [Span; TOGETHER],
+    used: usize,
+}
+
+impl Group {
+    /// Takes the next ranges of several, as many as are claimed together, or `None` if there are no more.
+    pub(crate) fn next(ranges: &mut impl Iterator<Item = Span>) -> Option<Self> {
+        let mut group = Self { spans: [ranges.next()?; TOGETHER], used: 1 };
+        for (place, span) in group.spans[1..].iter_mut().zip(ranges) {
+            *place = span;
+            group.used += 1;
+        }
+        Some(group)
     }
-    Some(group.into_iter().take(used))
+
+    /// Returns the ranges.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Span> + Clone {
+        self.spans[..self.used].iter().copied()
+    }
 }
 
 /// The claims on a map.

@@ -6,7 +6,7 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
-use crate::live::claims::{TOGETHER, next_group};
+use crate::live::claims::{Group, TOGETHER};
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::{ChangeError, refusal};
 use crate::live::lock_set::{GIGABYTE, LockSet};
@@ -122,10 +122,10 @@ fn unmap_in_groups<P: Platform>(
         are_whole_leaves(call, spans.clone())?;
     }
     let mut unmap = Unmap::new(hull);
-    while let Some(group) = next_group(&mut spans) {
-        call.claim_all(group.clone())?;
-        are_whole_leaves(call, group.clone())?;
-        for span in group.clone() {
+    while let Some(group) = Group::next(&mut spans) {
+        call.claim_all(group.spans())?;
+        are_whole_leaves(call, group.spans())?;
+        for span in group.spans() {
             // A table that goes may have translated addresses that are not claimed.
             unmap.all = span;
             call.pieces(span, |locked, piece| {
