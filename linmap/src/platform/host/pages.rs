@@ -22,7 +22,7 @@ const UNIT: u64 = 1 << 16;
 /// Reserves `bytes` bytes of invented physical addresses that no other memory of this process has or will have. They
 /// start at `wanted` or at the next free address, and end below `end`. Returns `None` if there is no such range.
 ///
-/// Memories with disjoint addresses can refuse each other's pages, as [`Memory`] requires.
+/// Memories with disjoint addresses can refuse each other's pages, as [`Memory`](crate::Memory) requires.
 pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
     let bytes = bytes.checked_next_multiple_of(UNIT)?;
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
