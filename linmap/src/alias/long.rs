@@ -266,9 +266,8 @@ impl<P: Platform> Long<'_, '_, P> {
         (change, span): (LeafChange, Span),
         in_use: Option<u64>,
     ) -> Result<(), ChangeError> {
-        let end = |va| LockSet::of::<P>(Span { first: va, last: va });
         let changes = [self.sides.area, self.sides.aliases];
-        let cut = self.call.attempts_with(end(span.first).and(end(span.last)), once(span), |locked| {
+        self.call.attempts_at_ends(span, |locked| {
             if !is_mapped(locked, span.first) {
                 return Ok(());
             }
@@ -279,8 +278,7 @@ impl<P: Platform> Long<'_, '_, P> {
             // The next holder may change something below these tables.
             locked.publish_barrier();
             Ok(())
-        });
-        cut.map(|_| ())
+        })
     }
 
     /// Changes one side, in one batch.

@@ -123,6 +123,18 @@ impl<'a, P: Platform> Call<'a, P> {
         })
     }
 
+    /// Tries as [`attempts`](Self::attempts) does, with the locks of the two ends of a span from the start: for an attempt that
+    /// changes only the leaves there.
+    pub(crate) fn attempts_at_ends(
+        &mut self,
+        span: Span,
+        attempt: impl FnMut(&Locked<'_, P>) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        let end = |va| LockSet::of::<P>(Span { first: va, last: va });
+        let locks = end(span.first).and(end(span.last));
+        self.attempts_with(locks, core::iter::once(span), attempt).map(|_| ())
+    }
+
     fn tries<R>(
         &mut self,
         mut locks: LockSet,

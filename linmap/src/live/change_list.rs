@@ -266,7 +266,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
         })
     }
 
-    /// Does the same for ranges that are claimed together, in as many holds as it takes.
+    /// Does one pass for a group in several holds: under a claim if the ranges change.
     #[inline(never)]
     fn in_pieces<P: Platform>(
         &self,
@@ -351,8 +351,7 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
     ) -> Result<(), ChangeError> {
         for span in ranges {
             let ends = [span.first, span.last].map(|va| Span { first: va, last: va });
-            let locks = LockSet::of::<P>(ends[0]).and(LockSet::of::<P>(ends[1]));
-            call.attempts_with(locks, core::iter::once(span), |locked| {
+            call.attempts_at_ends(span, |locked| {
                 let mut found = Survey::default();
                 for end in ends {
                     found.include(&self.survey(locked, (span, end))?);

@@ -119,8 +119,7 @@ pub(crate) fn prepare_pieces<P: Platform>(
         Ok(())
     })?;
     if survey.splits {
-        let end = |va| LockSet::of::<P>(Span { first: va, last: va });
-        call.attempts_with(end(span.first).and(end(span.last)), core::iter::once(span), |locked| {
+        call.attempts_at_ends(span, |locked| {
             Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
             batch.leave(locked);
             // The next holder may change what is left of these leaves.

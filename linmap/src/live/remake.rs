@@ -12,7 +12,6 @@ use crate::format::{Descriptor, LeafChange, Remade, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::ends::Ends;
 use crate::live::error::{ChangeError, RemakeError};
-use crate::live::lock_set::LockSet;
 use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::stop::Stop;
@@ -125,16 +124,14 @@ fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Resul
     if !found.splits {
         return Ok(());
     }
-    let end = |va| LockSet::of::<P>(Span { first: va, last: va });
-    let cut = call.attempts_with(end(span.first).and(end(span.last)), core::iter::once(span), |locked| {
+    call.attempts_at_ends(span, |locked| {
         // What TLBs hold translates as before, and goes when the leaves in its place go out.
         Ends::cutting(locked, &LeafChange::REMOVE, (&locked.root(), span))
             .resize(found.resizes, &mut TlbBatch::new())?;
         // The next holder changes what is left of these leaves.
         locked.publish_barrier();
         Ok(())
-    });
-    cut.map(|_| ())
+    })
 }
 
 /// Checks that each leaf and run of a span, none of which reaches beyond it, can lead where it shall.
