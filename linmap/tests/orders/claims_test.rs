@@ -21,7 +21,13 @@ struct Map {
     words: [UnsafeCell<u64>; 2],
 }
 
-struct Locks([Mutex<()>; 2]);
+pub(crate) struct Locks([Mutex<()>; 2]);
+
+impl Locks {
+    pub(crate) fn new() -> Self {
+        Self([Mutex::new(()), Mutex::new(())])
+    }
+}
 
 // SAFETY: the locks exclude; nothing translates by any tables.
 unsafe impl Hardware for Locks {
@@ -81,7 +87,7 @@ impl Map {
         let map = Self {
             claims: Claims::new(),
             attention: Attention::none(),
-            locks: Locks([Mutex::new(()), Mutex::new(())]),
+            locks: Locks::new(),
             words: [UnsafeCell::new(0), UnsafeCell::new(0)],
         };
         // Every word is used once before there are threads.

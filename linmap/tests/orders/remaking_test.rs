@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicBool as Known, Ordering::SeqCst};
 
-use linmap::{Dsb, Geometry, Hardware, Promise, Tlbi, Va};
+use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
 
 use crate::claims::{Attention, Claims};
+use crate::claims_test::Locks;
 use crate::every_order_is_needed;
 use crate::format::Span;
 
@@ -18,30 +18,10 @@ const OUT: u64 = 1;
 struct Map {
     claims: Claims,
     attention: Attention,
-    lock: OneLock,
+    locks: Locks,
     pages: [AtomicU64; 2],
     /// A step has failed at the first page. It is known at once: no part of what is tried.
     failed: Known,
-}
-
-struct OneLock(Mutex<()>);
-
-// SAFETY: the lock excludes; nothing translates by any tables.
-unsafe impl Hardware for OneLock {
-    type Held<'h> = MutexGuard<'h, ()>;
-
-    fn lock(&self, _: usize) -> Self::Held<'_> {
-        self.0.lock().expect("no thread failed")
-    }
-
-    fn promise(&self) -> Promise {
-        Promise::default()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
 }
 
 const fn page(n: usize) -> Span {
@@ -53,7 +33,7 @@ impl Map {
         let map = Self {
             claims: Claims::new(),
             attention: Attention::none(),
-            lock: OneLock(Mutex::new(())),
+            locks: Locks::new(),
             pages: [AtomicU64::new(VALID), AtomicU64::new(VALID)],
             failed: Known::new(false),
         };
@@ -65,7 +45,7 @@ impl Map {
 
     /// A remake of a page, whose step may fail. Each store is in a hold of its own.
     fn remade(&self, n: usize, succeeds: bool) {
-        let Ok(claim) = self.claims.claim(&self.attention, &self.lock, [page(n)].into_iter()) else {
+        let Ok(claim) = self.claims.claim(&self.attention, &self.locks, [page(n)].into_iter()) else {
             panic!("claimed")
         };
         self.pages[n].store(OUT, Relaxed);
