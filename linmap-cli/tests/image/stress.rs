@@ -108,7 +108,7 @@ fn a_seed_is_a_sequence() {
     assert_ne!(stress("stress:4000:8")[0], first[0]);
 }
 
-/// With any amount of RAM, of which QEMU reserves none: no size is special to the locks, which are one for each gigabyte.
+/// With any amount of RAM, none of which QEMU reserves on the host. There is one lock for each gigabyte, and no size is special.
 #[test]
 fn at_random_with_any_amount_of_ram() {
     test_support::each(3, |seed| {

@@ -43,7 +43,7 @@ fn listed(g: Geometry, level: i8, entry: Entry) -> u64 {
     }
 }
 
-/// Tables of which all but one path is holes.
+/// Tables that map one address: every entry beside the path to it is a hole.
 struct Tables(HashMap<(u64, usize), u64>);
 
 impl ReadTables for Tables {

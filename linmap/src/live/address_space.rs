@@ -504,8 +504,8 @@ impl AddressSpace {
     /// # Errors
     ///
     /// As for [`change`](Self::change), for any of the pages. No translation has changed then, although leaves may have
-    /// been split. If the list takes several holds and has more than 16 ranges, they change 16 at a time: should another caller
-    /// change some of the same pages meanwhile, the call may be refused after some of them.
+    /// been split. If the list takes several holds and has more than 16 ranges, they change group by group: should another
+    /// caller change some of the same pages meanwhile, the call may be refused after some groups.
     ///
     /// # Safety
     ///
