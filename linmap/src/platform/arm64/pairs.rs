@@ -1,4 +1,4 @@
-//! Two or eight adjacent words of a live table, each loaded or stored by an atomic access of its own.
+//! Two adjacent words of a live table, each loaded or stored by an atomic access of its own.
 //!
 //! LDP and STP are two accesses of 64 bits, both single-copy atomic (Arm ARM B2.2.1). The compiler does not make them of two atomic
 //! accesses.
