@@ -19,24 +19,29 @@ const THREADS: u64 = 2;
 /// The pages from the first of one thread to the first of the next.
 const APART: u64 = 512;
 
-/// Calls until no claim of another thread is in the way, and table pages that were retired are back from readers.
-fn until_done(call: impl Fn() -> Result<(), ChangeError>) {
-    while let Err(error) = call() {
-        assert!(matches!(error, ChangeError::Busy { .. } | ChangeError::OutOfFrames { .. }), "{error}");
-        thread::yield_now();
-    }
-}
-
-/// Changes the pages of a thread, all of them together.
-fn change<P: Platform>(space: &AddressSpace, platform: &P, (va, pa): (Va, Pa)) {
+/// Changes the pages of a thread, all of them together. Calls again while a claim of another thread is in the way; and when table
+/// pages are short, gives back those that readers have left.
+fn change<P: Platform>(space: &AddressSpace, platform: &P, give_back: impl Fn(), (va, pa): (Va, Pa)) {
+    let until_done = |call: &dyn Fn() -> Result<(), ChangeError>| {
+        while let Err(error) = call() {
+            match error {
+                ChangeError::Busy { .. } => thread::yield_now(),
+                ChangeError::OutOfFrames { .. } => {
+                    thread::yield_now();
+                    give_back();
+                }
+                other => panic!("{other}"),
+            }
+        }
+    };
     // SAFETY: no CPU uses these tables.
     unsafe {
         for _ in 0..CHANGES {
-            until_done(|| space.map(platform, va, PAGES, pa, Attributes::RAM));
-            until_done(|| space.protect(platform, va, PAGES, Change::READ_ONLY));
-            until_done(|| space.protect(platform, va, 1, Change::WRITABLE));
-            until_done(|| space.set_valid(platform, va, PAGES, false));
-            until_done(|| space.unmap(platform, va, PAGES));
+            until_done(&|| space.map(platform, va, PAGES, pa, Attributes::RAM));
+            until_done(&|| space.protect(platform, va, PAGES, Change::READ_ONLY));
+            until_done(&|| space.protect(platform, va, 1, Change::WRITABLE));
+            until_done(&|| space.set_valid(platform, va, PAGES, false));
+            until_done(&|| space.unmap(platform, va, PAGES));
         }
     }
 }
@@ -57,7 +62,8 @@ fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
     let range = (at(0).0, at(THREADS * APART).0);
     thread::scope(|scope| {
         for n in 0..THREADS {
-            scope.spawn(move || change(space, platform, at(1 + n * APART)));
+            let give_back = || threads.readers().give_back(&memory);
+            scope.spawn(move || change(space, platform, give_back, at(1 + n * APART)));
         }
         for _ in 0..2 * CHANGES {
             _ = space.visit(platform, range, |found| {
