@@ -3,7 +3,7 @@
 #
 #   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
 #   scripts/setup.sh --test    installs what only tests use as well: firmware, debuggers
-#   scripts/setup.sh --lint    installs rustfmt and clippy as well
+#   scripts/setup.sh --lint    installs rustfmt, clippy and shellcheck as well
 #   scripts/setup.sh --c       installs gcc and binutils for arm64, and clang, as well
 #   scripts/setup.sh --linux   installs what builds Linux for arm64 as well
 #
@@ -45,6 +45,9 @@ if [ "$tests" ]; then
     # The test of secure boot.
     has sbsign || missing="$missing sbsigntool"
     has openssl || missing="$missing openssl"
+fi
+if [ "$lint" ]; then
+    has shellcheck || missing="$missing shellcheck"
 fi
 if [ "$c" ]; then
     has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"

@@ -35,7 +35,7 @@ kernel() {
     lists
     # Since Linux 7 Debian has the kernel itself in a package of its own.
     for kind in binary image; do
-        package=$(apt apt-cache search --names-only "^linux-$kind-$release[.][^-]*(-[0-9]+)?-$flavour\$" |
+        package=$(apt apt-cache search --names-only "^linux-$kind-${release}[.][^-]*(-[0-9]+)?-$flavour\$" |
             cut -d' ' -f1 | sort -V | tail -n 1)
         [ -z "$package" ] || break
     done
