@@ -50,7 +50,7 @@ pub(crate) const ROUNDS: [Round; 5] = [
     Round { packages: &["linmap"], programs: &["maps"], only: LONG, skipped: &[], seconds: 600 },
     Round {
         packages: &["linmap", "linmap-model"],
-        programs: &["words", "threads", "naive", "orders", "live", "concurrent"],
+        programs: &["words", "linux", "threads", "naive", "orders", "live", "concurrent"],
         only: &[],
         // Pairs of callers that other tests have as well.
         skipped: &[

@@ -7,6 +7,8 @@ extern crate model as linmap_model;
 #[allow(dead_code)] // used by the model's own tests
 #[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
+#[path = "../../../linmap-model/tests/concurrent/cut.rs"]
+mod cut;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/flat.rs"]
 mod flat;

@@ -8,6 +8,7 @@
 #[allow(dead_code)]
 #[path = "../live/aliased.rs"]
 mod aliased;
+mod cut;
 #[allow(dead_code)]
 #[path = "../live/flat.rs"]
 mod flat;
@@ -69,9 +70,8 @@ const fn sets(page: u64, pages: u64, set: Set) -> Step {
     does(AREA + page, pages, What::Aliased(set, OFFSET))
 }
 
-/// The operations on the area, or on the blocks that have its memory. No collapse: what it merges is cut again before the next
-/// change takes effect, and the order of callers has no step for that.
-const AREA_STEPS: [Step; 10] = [
+/// The operations on the area, or on the blocks that have its memory.
+const AREA_STEPS: [Step; 11] = [
     sets(0, 5, Set::ReadOnly),
     sets(0, 2, Set::ReadOnly),
     sets(1, 3, Set::Writable),
@@ -82,6 +82,7 @@ const AREA_STEPS: [Step; 10] = [
     does(BLOCK + 4, 1, INVALID),
     does(BLOCK + 3, 3, READ_ONLY),
     SPLIT,
+    COLLAPSE,
 ];
 
 /// Tries schedules until the scheduler has no more, and says how many there were.
@@ -225,8 +226,6 @@ fn pending_invalidations() {
 }
 
 /// The same for lists of pages, as many as change at one moment: those of several groups have no place in an order of callers.
-/// All is in pages already: a list splits leaves before it takes effect, and the order of callers that is judged here has no
-/// step for that.
 #[test]
 fn pending_lists() {
     const STEPS: [Step; 9] = [
@@ -242,8 +241,10 @@ fn pending_lists() {
     ];
     let mut cases = Rows::new();
     for policy in [Policy::Live, Policy::Park] {
-        let scene = Scene { policy, ..Scene::new(&[]) }.after(&IN_PAGES);
-        any_of_these(&mut cases, &scene, &STEPS, 300);
+        for before in [&[][..], &IN_PAGES] {
+            let scene = Scene { policy, ..Scene::new(&[]) }.after(before);
+            any_of_these(&mut cases, &scene, &STEPS, 150);
+        }
     }
 }
 
@@ -375,7 +376,12 @@ fn more_callers_are_parked() {
 #[test]
 fn a_repaint_and_another_caller() {
     let mut cases = Rows::new();
+    let long = [does(BLOCK, 1024, What::SplitToPages), list(BLOCK + 1, 40, ChangeFlags::empty())];
     for policy in [Policy::Live, Policy::Park] {
+        // What they look at first may be in pages when they come to change it.
+        for step in long {
+            some(&mut cases, Scene { policy, ..Scene::new(&[step, REPAINT]) }, 100);
+        }
         for step in STEPS {
             for (many, tries) in [(false, 20), (true, 10)] {
                 some(&mut cases, Scene { policy, many, ..Scene::new(&[REPAINT, step]) }, tries);

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Leaves,
-    OaFormat, Pa, Platform, Policy, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf,
+    Leaves, Memory, OaFormat, Pa, Platform, Policy, Region, Slot, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
 use test_support::with_locks;
 
+use crate::cut;
 use crate::flat::{self, Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 use crate::serial::{Foretells, Serial, Tell, keeps_translations, overlap};
@@ -189,8 +190,7 @@ impl Scene {
             oa: Pa(oa),
             bytes: pages * PAGE,
             attributes: Attributes::RAM,
-            // A long change of an area splits leaves before it takes effect, and the order of callers has no step for that.
-            leaves: if self.area { Leaves::Pages } else { Leaves::Largest },
+            leaves: Leaves::Largest,
         };
         let mut regions = vec![region(BLOCK, RUN - BLOCK, RAM), region(RUN, HOLE - RUN, 0x9000_0000)];
         if self.area {
@@ -438,7 +438,7 @@ impl<'m> Run<'m> {
 
     /// No CPU is changing anything: tables and counts say what they must, and no table page is lost.
     fn quiet(&self) {
-        let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
+        let looks_on = self.system.looks_on();
         let walked = self.walk(&looks_on, self.scene.all());
         assert_eq!(walked.flat(self.rules.g), self.serial().flat, "the map");
         let stats = self.space.stats(&looks_on);
@@ -461,13 +461,17 @@ impl<const LOCKS: usize> Watch<LOCKS> for Run<'_> {
         if self.serial().calls_now(n) {
             return self.serial().takes(n, &self.rules);
         }
-        let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
+        let looks_on = self.system.looks_on();
         let counts = (!self.serial().is_changing()).then(|| self.walk(&looks_on, self.scene.all()).stats());
         self.counts()[n] = counts;
     }
 
-    fn stores(&self, cpu: &Cpu<'_, LOCKS>) {
-        let tells = self.serial().stores(usize::from(cpu.number()), &self.rules);
+    fn stores(&self, cpu: &Cpu<'_, LOCKS>, new: &[(Slot, Descriptor)]) {
+        let looks_on = self.system.looks_on();
+        // SAFETY: the library stores to entries of its tables, and descriptors of tables that it has filled.
+        let load = |slot| unsafe { looks_on.load(slot) };
+        let cuts = new.iter().all(|&(slot, new)| cut::keeps(self.rules.g, &load, slot, new));
+        let tells = self.serial().stores(usize::from(cpu.number()), cuts, &self.rules);
         self.tell(tells);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Nobody else gets at the pages of a caller from its last look at them, before it stores, until its invalidations are
 //! complete. So its first store is where it takes its place in the order, and what it must leave is what the map says then.
-//! One that stores nothing has its place where it took its last lock. An operation is done when its call returns, but before
+//! Stores before it that change no translation (`cut.rs`) are an operation of their own. A caller that stores nothing has its place where it took its last lock. An operation is done when its call returns, but before
 //! another one stores to the same pages, or returns without a store: a caller that has let go of them by then must
 //! have invalidated.
 
@@ -32,6 +32,8 @@ struct Caller {
     overtaken: bool,
     /// True if another changed its pages at any time of the call.
     meets: bool,
+    /// True if it has changed the size of leaves, and no translation so far.
+    cuts: bool,
     begun: Option<Begun>,
 }
 
@@ -123,12 +125,19 @@ impl Serial {
         caller.predicted = Some(prediction);
     }
 
-    /// A caller is about to store.
-    pub(crate) fn stores(&mut self, n: usize, by: &impl Foretells) -> Vec<Tell> {
-        let caller = &self.callers[n];
+    /// A caller is about to store, and changes translations unless it `cuts`.
+    pub(crate) fn stores(&mut self, n: usize, cuts: bool, by: &impl Foretells) -> Vec<Tell> {
+        let caller = &mut self.callers[n];
         let is_first = |o: &Operation| caller.begun.is_none() && !keeps_translations(o);
-        let Some(operation) = caller.about.filter(is_first) else { return Vec::new() };
-        self.takes_effect(n, &operation, by)
+        match caller.about.filter(is_first) {
+            Some(_) if cuts && caller.cuts => Vec::new(),
+            Some(_) if cuts => {
+                caller.cuts = true;
+                vec![Tell::Begins(n as CpuId, "cut", Vec::new())]
+            }
+            Some(operation) => self.takes_effect(n, &operation, by),
+            None => Vec::new(),
+        }
     }
 
     /// An operation takes its place in the order.
@@ -136,7 +145,8 @@ impl Serial {
         let prediction = by.predict(operation, &self.flat);
         let changing = prediction.result.is_ok();
         let ranges = if changing { by.ranges(operation, &self.flat) } else { Vec::new() };
-        let mut tells = self.finish(n, &ranges);
+        let mut tells = self.ends_cut(n, true);
+        tells.extend(self.finish(n, &ranges));
         for (m, other) in self.callers.iter_mut().enumerate() {
             if let Some(about) = other.about.filter(|_| m != n && other.begun.is_none()) {
                 let meets = overlap(&ranges, &by.ranges(&about, &self.flat));
@@ -153,6 +163,12 @@ impl Serial {
         self.callers[n].begun = Some(Begun { ranges, result_is_ok, before, since, done: false });
         self.callers[n].predicted = Some(prediction);
         tells
+    }
+
+    /// A caller that has changed the size of leaves has done that.
+    fn ends_cut(&mut self, n: usize, ok: bool) -> Vec<Tell> {
+        let cuts = std::mem::take(&mut self.callers[n].cuts);
+        cuts.then_some(Tell::Done(n as CpuId, ok)).into_iter().collect()
     }
 
     /// Callers that have stored to these pages have let go of them, and are done.
@@ -189,6 +205,7 @@ impl Serial {
             // What others stored to its pages before it looked at them must be invalidated by now.
             tells.extend(self.takes_effect(n, &operation, by));
         }
+        tells.extend(self.ends_cut(n, ok));
         let caller = std::mem::take(&mut self.callers[n]);
         if let Some(begun) = caller.begun.filter(|b| !b.done) {
             if begun.result_is_ok && !ok {

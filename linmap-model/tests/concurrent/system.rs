@@ -70,8 +70,8 @@ pub(crate) struct System<'m> {
 pub(crate) trait Watch<const LOCKS: usize> {
     /// It has just taken a lock.
     fn taken(&self, cpu: &Cpu<'_, LOCKS>);
-    /// It is about to store into a live table.
-    fn stores(&self, cpu: &Cpu<'_, LOCKS>);
+    /// It is about to store these descriptors into live tables.
+    fn stores(&self, cpu: &Cpu<'_, LOCKS>, new: &[(Slot, Descriptor)]);
     /// It is interrupted, with a lock or without.
     fn interrupts(&self, cpu: &Cpu<'_, LOCKS>);
 }
@@ -129,6 +129,11 @@ impl<'m> System<'m> {
             masked: Cell::new(false),
             returned: Cell::new(0),
         }
+    }
+
+    /// Returns the CPU that only looks on.
+    pub(crate) fn looks_on(&self) -> OnCpu<'m> {
+        self.model.cpu(self.all.count_ones() as CpuId)
     }
 
     fn waits(&self) -> MutexGuard<'_, ()> {
@@ -224,6 +229,25 @@ impl<const LOCKS: usize> Cpu<'_, LOCKS> {
         true
     }
 
+    /// Returns what is stored while the others are parked.
+    fn updates(&self, rewrites: &[EntryUpdate]) -> Vec<(Slot, Descriptor)> {
+        let looks_on = self.system.looks_on();
+        let new = |table, index| {
+            // SAFETY: the library names entries of its tables.
+            unsafe { looks_on.load(Slot { table, index }) }
+        };
+        let mut stores = Vec::new();
+        for update in rewrites {
+            let first = update.slot();
+            for index in first.index..first.index + update.count() {
+                let was = new(update.from(), index).0;
+                let new = Descriptor(was & !update.clear() | update.set());
+                stores.push((Slot { index, ..first }, new));
+            }
+        }
+        stores
+    }
+
     fn unparks(&self) {
         self.system.parking.store(false, Relaxed);
         self.system.tell();
@@ -282,7 +306,7 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
 
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         self.point();
-        self.watch.stores(self);
+        self.watch.stores(self, &[(slot, new)]);
         // SAFETY: the caller's promise.
         unsafe { self.on.store(slot, new) }
     }
@@ -377,7 +401,7 @@ unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
         if self.system.silent || !self.all_are_parked() {
             return Err(CannotPark);
         }
-        self.watch.stores(self);
+        self.watch.stores(self, &self.updates(rewrites));
         self.masked.set(true);
         // SAFETY: the caller's promise.
         let parked = unsafe { self.on.park(memory, root, rewrites) };

@@ -156,13 +156,15 @@ impl<P: Platform> Long<'_, '_, P> {
     }
 
     fn survey_to(&mut self, found: &mut Findings) -> Result<(), ChangeError> {
+        // A repaint may switch to pages meanwhile, so what is found is judged by the policy before it.
+        let policy = self.call.state.policy();
         let mut walk = Walk::new(self.sides.area, self.sides.span);
         while let Some(extent) = walk.next(self)? {
             self.survey_alias(extent, found)?;
         }
         found.area = walk.extents.found;
         let locked = self.call.locked(LockSet::of::<P>(self.sides.span));
-        locked.may_resize(locked.policy, found.in_use())
+        locked.may_resize(policy, found.in_use())
     }
 
     /// Surveys the alias of an extent, if it has one.
@@ -271,9 +273,12 @@ impl<P: Platform> Long<'_, '_, P> {
             if !is_mapped(locked, span.first) {
                 return Ok(());
             }
-            locked.may_resize(locked.policy, in_use)?;
             let mut cuts = Cuts::new(locked, changes);
             cuts.add(change, span).map_err(|error| cuts.undone(error))?;
+            if cuts.are_none() {
+                return Ok(());
+            }
+            locked.may_resize(locked.policy, in_use).map_err(|error| cuts.undone(error.into()))?;
             cuts.carry_out((locked.policy, in_use.is_some()))?;
             // The next holder may change something below these tables.
             locked.publish_barrier();

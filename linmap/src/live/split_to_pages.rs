@@ -35,6 +35,8 @@ pub(crate) fn split_to_pages<P: Platform>(
     if span.last - span.first < bytes {
         return call.attempts(span, |locked| split(locked, span, true)).map(|_| ());
     }
+    // A repaint may switch to pages after the survey, so what that found is judged by the policy before it.
+    let policy = state.policy();
     let (mut tables, mut in_use) = (0, None);
     call.pieces(span, |locked, piece| {
         let found = survey(locked, span, piece)?;
@@ -42,9 +44,9 @@ pub(crate) fn split_to_pages<P: Platform>(
         Ok(())
     })?;
     let page = Span { last: span.first, ..span };
-    call.attempts(page, |locked| Ok(locked.may_resize(locked.policy, in_use)?))?;
+    call.attempts(page, |locked| Ok(locked.may_resize(policy, in_use)?))?;
     call.frames(tables)?;
-    call.attempts(page, |locked| may_split(locked, in_use))?;
+    call.attempts(page, |locked| may_split(locked, policy, in_use))?;
     let mut first = span.first;
     loop {
         let piece = Span { first, last: span.last.min((first - first % bytes).saturating_add(bytes - 1)) };
@@ -66,7 +68,7 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result
     locked.may_resize(policy, survey.in_use)?;
     locked.has_frames(survey.tables)?;
     if first {
-        may_split(locked, survey.in_use)?;
+        may_split(locked, policy, survey.in_use)?;
     }
     locked.mark(span);
     let table = locked.table_of(span);
@@ -77,9 +79,9 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result
 }
 
 /// Checks that leaves may change their size. Parks without a change, to detect CPUs that do not park before the first store.
-fn may_split<P: Platform>(locked: &Locked<'_, P>, in_use: Option<u64>) -> Result<(), Stop> {
-    locked.may_resize(locked.policy, in_use)?;
-    resize::update(locked, (locked.policy, in_use.is_some()), &[])
+fn may_split<P: Platform>(locked: &Locked<'_, P>, policy: Policy, in_use: Option<u64>) -> Result<(), Stop> {
+    locked.may_resize(policy, in_use)?;
+    resize::update(locked, (policy, in_use.is_some()), &[])
 }
 
 /// Surveys a piece of a span that is to be split.
