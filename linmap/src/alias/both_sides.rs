@@ -16,7 +16,6 @@ use crate::alias::sides::{Reach, Side, Sides};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::{
     ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch,
-    tables_for_ends,
 };
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -111,7 +110,7 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.splits && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
-            found.frames += if had == 0 { self.frames(alias) } else { had };
+            found.frames += if had == 0 { Cuts::frames(locked, self.sides.aliases, alias) } else { had };
         }
         // The tables that replace leaves at its ends.
         if survey.splits && found.extents > 1 {
@@ -119,17 +118,6 @@ impl<P: Platform> BothSides<'_, P> {
         }
         found.aliases.include(survey);
         Ok(())
-    }
-
-    /// Returns the number of table pages that it takes to split the leaves at the ends of an alias, if none has another end.
-    fn frames(&self, alias: Span) -> u64 {
-        let of = |va| {
-            let (table, index) = self.locked.entry_of(va);
-            let leaf = table.span_of(index);
-            (tables_for_ends(self.locked.geometry, table.level, leaf, alias), leaf.last)
-        };
-        let (first, last) = of(alias.first);
-        first + if last < alias.last { of(alias.last).0 } else { 0 }
     }
 
     /// Returns true if the linear map has any of an alias, all of which `way` translates.

@@ -7,7 +7,7 @@
 
 use crate::build::discard;
 use crate::format::{Descriptor, LeafChange, Span};
-use crate::live::{Locked, Needs, Resize, Stop, parks};
+use crate::live::{Locked, Needs, Resize, Stop, parks, tables_for_ends};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
@@ -29,6 +29,19 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// Returns none, of leaves that these changes are made to later.
     pub(crate) const fn new(locked: &'a Locked<'a, P>, changes: [LeafChange; 2]) -> Self {
         Self { locked, changes, cuts: [None; MOST], used: 0 }
+    }
+
+    /// Returns the number of table pages that it takes to split the leaves at the ends of a span, if none has another end.
+    pub(crate) fn frames(locked: &Locked<'_, P>, change: LeafChange, span: Span) -> u64 {
+        let of = |va| {
+            let (table, index) = locked.entry_of(va);
+            let (old, leaf) = (locked.load(&table, index), table.span_of(index));
+            let stays = change.of(old, table.level) == old;
+            let tables = if stays { 0 } else { tables_for_ends(locked.geometry, table.level, leaf, span) };
+            (tables, leaf.last)
+        };
+        let (first, last) = of(span.first);
+        first + if last < span.last { of(span.last).0 } else { 0 }
     }
 
     /// Splits the leaves that contain the ends of a span, if the change affects them. All of the span must be mapped.

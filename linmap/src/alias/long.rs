@@ -273,6 +273,8 @@ impl<P: Platform> Long<'_, '_, P> {
             if !is_mapped(locked, span.first) {
                 return Ok(());
             }
+            // Before any table is built: to give it back would make this hold long.
+            locked.has_frames(Cuts::frames(locked, change, span))?;
             let mut cuts = Cuts::new(locked, changes);
             cuts.add(change, span).map_err(|error| cuts.undone(error))?;
             if cuts.are_none() {
