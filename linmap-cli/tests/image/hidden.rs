@@ -37,17 +37,19 @@ fn data_are_reached_as_chosen() {
     }
 }
 
-/// Hidden data stay hidden in every mode, also where the map becomes pages, beside tasks that change it.
+/// Hidden data stay hidden in every mode, also where the map becomes pages, beside tasks that change it. CPUs take turns where that
+/// is quicker: those that wait for probes do not, since they call what is probed all the while.
 #[test]
 fn data_are_hidden_in_every_mode() {
     for (granule, (options, _, policy)) in Granule::ALL.into_iter().cycle().zip(MODES) {
-        let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--text", "hidden"];
-        let tasks = "together,hotplug,kprobes,modules,hidden";
-        let more = ["--run", tasks, "--count", "--cpu", AMPERE_ONE, "--page-size", page_size(granule)];
-        let what = format!("{granule} pages, {options:?}");
-        let booted = boot(&[&fixed[..], &more, options].concat()).expect_well(&what);
-        assert_eq!(booted.text("/policy"), policy, "{what}");
-        assert_eq!(booted.number("/tests/hidden/wrong"), 0, "{what}: {}", booted.console);
-        assert_eq!(booted.number("/tests/hidden/views"), 160, "{what}");
+        for run in [&["together,hotplug,modules,hidden", "--count"][..], &["kprobes,hidden"]] {
+            let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--text", "hidden"];
+            let more = ["--cpu", AMPERE_ONE, "--page-size", page_size(granule), "--run"];
+            let what = format!("{granule} pages, {run:?}, {options:?}");
+            let booted = boot(&[&fixed[..], &more, run, options].concat()).expect_well(&what);
+            assert_eq!(booted.text("/policy"), policy, "{what}");
+            assert_eq!(booted.number("/tests/hidden/wrong"), 0, "{what}: {}", booted.console);
+            assert_eq!(booted.number("/tests/hidden/views"), 160, "{what}");
+        }
     }
 }

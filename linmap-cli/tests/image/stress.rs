@@ -29,12 +29,12 @@ fn all_modes(granule: Granule) {
 fn in_mode(granule: Granule, (options, mode, policy): Row, seed: u64) {
     // Enough RAM for the leaves of the scratch range to be blocks.
     let machine = ["--ram", "4G", "--count", "--crashkernel", "64M", "--page-size", page_size(granule)];
-    let run = format!("modes,crash,stress:3000:{seed}");
+    let run = format!("modes,crash,stress:2000:{seed}");
     let what = format!("{granule} pages, {options:?}, {run}");
     let booted = boot(&[&machine[..], options, &["--run", &run]].concat()).expect_well(&what);
     let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
     assert_eq!(decided, (mode, policy, 4), "{what}");
-    expect_stressed(&booted, 3000, &what);
+    expect_stressed(&booted, 2000, &what);
     let refused = booted.number("/stress/out_of_frames");
     assert!(refused > 0 || granule != Granule::K4, "{what}: {}", booted.at("/stress"));
     assert_eq!(booted.number("/stress/needs_resize") > 0, policy == "fixed", "{what}");

@@ -100,11 +100,11 @@ fn some(cases: &mut Rows, scene: Scene, tries: usize) {
 
 /// All orders, or where these are more, so many and then some of all.
 fn all(cases: &mut Rows, scene: &Scene) {
-    const MOST: usize = 400;
+    const MOST: usize = 160;
     cases.row(|seed| {
         let (each, scene) = (scene.clone(), scene.clone());
         if schedules(DfsScheduler::new(Some(MOST), false), move || each.run()) == MOST {
-            schedules(PctScheduler::new_from_seed(seed, 3, MOST / 4), move || scene.run());
+            schedules(PctScheduler::new_from_seed(seed, 3, MOST / 2), move || scene.run());
         }
     });
 }
