@@ -12,9 +12,14 @@ help:     ## print this list
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
-test:     image fixed bare-metal ## run all tests, including those that boot the kernel; make test ONLY="host docs"
+# The kernels and the tests are built side by side.
+test:     setup ## run all tests, including those that boot the kernel; make test ONLY="host docs"
 	scripts/setup.sh --test
+	$(MAKE) --no-print-directory -j2 built-tests image fixed bare-metal
 	$(RUST) scripts/test.sh $(ONLY)
+
+built-tests: setup
+	$(RUST) cargo tests --quiet --tests --test image --no-run
 
 test-linux: image ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)

@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 # `cargo tests` is in .cargo/config.toml.
 group() {
     case $1 in
-    host) cargo tests --tests ;;
+    # Many of these wait.
+    host) RUST_TEST_THREADS=$((2 * $(nproc))) cargo tests --tests && cargo test --quiet -p house ;;
     c) scripts/test-linux-apply.sh && scripts/test-c.sh ;; # the library for kernels in C
     image) cargo tests --test image ;;                     # boots in QEMU
     # The library of `faults` is the model, whose examples are tested as its own.

@@ -19,7 +19,7 @@ use crate::sequences::{A_MACHINE, any_circumstances, any_cores, any_geometry, an
 use crate::world::{Machine, World, ram};
 
 /// The number of sequences by default.
-const SEQUENCES: u64 = 32_000;
+const SEQUENCES: u64 = 20_000;
 
 #[test]
 fn random_sequences() {
