@@ -89,4 +89,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test miri test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test built-tests miri test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
