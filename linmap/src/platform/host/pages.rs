@@ -140,7 +140,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+// Miri has no mincore.
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux", not(miri)))]
 mod committed {
     use super::*;
     use crate::format::{Granule, OaFormat};
