@@ -108,7 +108,7 @@ fn a_seed_is_a_sequence() {
     assert_ne!(stress("stress:4000:8")[0], first[0]);
 }
 
-/// With any amount of RAM, none of which QEMU reserves on the host. There is one lock for each gigabyte, and no size is special.
+/// The seed draws how much RAM there is. QEMU reserves none of it on the host.
 #[test]
 fn at_random_with_any_amount_of_ram() {
     test_support::each(3, |seed| {

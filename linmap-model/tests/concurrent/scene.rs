@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
     AddressSpace, Attributes, ChangeError, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf,
-    Leaves, Memory, OaFormat, Pa, Platform, Policy, Region, Slot, Stats, Tree, Va,
+    Leaves, OaFormat, Pa, Platform, Policy, Region, Slot, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
@@ -467,10 +467,9 @@ impl<const LOCKS: usize> Watch<LOCKS> for Run<'_> {
     }
 
     fn stores(&self, cpu: &Cpu<'_, LOCKS>, new: &[(Slot, Descriptor)]) {
-        let looks_on = self.system.looks_on();
-        // SAFETY: the library stores to entries of its tables, and descriptors of tables that it has filled.
-        let load = |slot| unsafe { looks_on.load(slot) };
-        let cuts = new.iter().all(|&(slot, new)| cut::keeps(self.rules.g, &load, slot, new));
+        let cuts = new
+            .iter()
+            .all(|&(slot, new)| cut::keeps(self.rules.g, &|slot| self.system.read(slot), slot, new));
         let tells = self.serial().stores(usize::from(cpu.number()), cuts, &self.rules);
         self.tell(tells);
     }

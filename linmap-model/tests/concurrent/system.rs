@@ -136,6 +136,12 @@ impl<'m> System<'m> {
         self.model.cpu(self.all.count_ones() as CpuId)
     }
 
+    /// Returns an entry of a table as that CPU sees it.
+    pub(crate) fn read(&self, slot: Slot) -> Descriptor {
+        // SAFETY: the library names entries of its tables, and the model refuses others.
+        unsafe { self.looks_on().load(slot) }
+    }
+
     fn waits(&self) -> MutexGuard<'_, ()> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,21 +237,12 @@ impl<const LOCKS: usize> Cpu<'_, LOCKS> {
 
     /// Returns what is stored while the others are parked.
     fn updates(&self, rewrites: &[EntryUpdate]) -> Vec<(Slot, Descriptor)> {
-        let looks_on = self.system.looks_on();
-        let new = |table, index| {
-            // SAFETY: the library names entries of its tables.
-            unsafe { looks_on.load(Slot { table, index }) }
+        let each = |update: &EntryUpdate, index| {
+            let (slot, from) = (Slot { index, ..update.slot() }, Slot { table: update.from(), index });
+            (slot, update.of(self.system.read(from)))
         };
-        let mut stores = Vec::new();
-        for update in rewrites {
-            let first = update.slot();
-            for index in first.index..first.index + update.count() {
-                let was = new(update.from(), index).0;
-                let new = Descriptor(was & !update.clear() | update.set());
-                stores.push((Slot { index, ..first }, new));
-            }
-        }
-        stores
+        let indices = |update: &EntryUpdate| update.slot().index..update.slot().index + update.count();
+        rewrites.iter().flat_map(|update| indices(update).map(move |index| each(update, index))).collect()
     }
 
     fn unparks(&self) {

@@ -46,7 +46,7 @@ pub(crate) fn split_to_pages<P: Platform>(
     let page = Span { last: span.first, ..span };
     call.attempts(page, |locked| Ok(locked.may_resize(policy, in_use)?))?;
     call.frames(tables)?;
-    call.attempts(page, |locked| may_split(locked, policy, in_use))?;
+    call.attempts(page, |locked| can_park(locked, policy, in_use))?;
     let mut first = span.first;
     loop {
         let piece = Span { first, last: span.last.min((first - first % bytes).saturating_add(bytes - 1)) };
@@ -68,7 +68,7 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result
     locked.may_resize(policy, survey.in_use)?;
     locked.has_frames(survey.tables)?;
     if first {
-        may_split(locked, policy, survey.in_use)?;
+        can_park(locked, policy, survey.in_use)?;
     }
     locked.mark(span);
     let table = locked.table_of(span);
@@ -78,9 +78,8 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result
     result
 }
 
-/// Checks that leaves may change their size. Parks without a change, to detect CPUs that do not park before the first store.
-fn may_split<P: Platform>(locked: &Locked<'_, P>, policy: Policy, in_use: Option<u64>) -> Result<(), Stop> {
-    locked.may_resize(policy, in_use)?;
+/// Parks without a change if leaves in use are split so: CPUs that do not park are detected before the first store.
+fn can_park<P: Platform>(locked: &Locked<'_, P>, policy: Policy, in_use: Option<u64>) -> Result<(), Stop> {
     resize::update(locked, (policy, in_use.is_some()), &[])
 }
 

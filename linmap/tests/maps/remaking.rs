@@ -1,5 +1,5 @@
-//! A fault handler is told of an address: that a remake has it out, that the step of one failed there, or nothing. It is said
-//! of the memory that is there, and of nothing that comes in its place.
+//! A fault handler asks about an address, and learns that a remake has taken it out, that the step of a remake failed there, or
+//! that neither is so. The answer is about the memory that was taken out, and not about what is mapped there afterwards.
 
 use linmap::host::{Host, HostMemory};
 use linmap::{
