@@ -1,6 +1,8 @@
-//! All geometries: tests try each of them.
+//! All geometries: tests try each of them, or, where that takes long, some.
 
 use linmap::Geometry;
+
+use crate::seed::drawn;
 
 /// Lists every geometry of the crate that is named: each granule, address format and VA size.
 ///
@@ -27,4 +29,13 @@ pub fn geometries() -> Vec<Geometry> {
     let all: Vec<_> = all_geometries!(linmap).collect();
     assert_eq!(all.len(), 13 + 17 + 13 + 17 + 17 + 17, "4K, 4K LPA2, 16K, 16K LPA2, 64K, 64K LPA");
     all
+}
+
+/// Returns one geometry in `n`, beginning with one that the seed draws: some of each granule and format.
+///
+/// # Panics
+///
+/// `n` is 0.
+pub fn some_geometries(n: usize) -> Vec<Geometry> {
+    geometries().into_iter().skip(drawn(n)).step_by(n).collect()
 }

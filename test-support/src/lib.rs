@@ -20,7 +20,7 @@ mod random;
 mod seed;
 
 pub use flat::{Flat, Mapped, Piece};
-pub use geometries::geometries;
+pub use geometries::{geometries, some_geometries};
 pub use locks::LOCKS;
 pub use property::property;
 pub use random::Random;

@@ -112,6 +112,12 @@ pub fn number(name: &str) -> Option<u64> {
     )
 }
 
+/// Returns a number below `end`, which is the same for all cases and rows of a run, and where one of them is repeated.
+pub(crate) fn drawn(end: usize) -> usize {
+    let (Asked::One(seed) | Asked::From(seed)) = asked();
+    (seed / (ROW + 1)) as usize % end
+}
+
 fn asked() -> Asked {
     static ASKED: OnceLock<Asked> = OnceLock::new();
     *ASKED.get_or_init(|| {

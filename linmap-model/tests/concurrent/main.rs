@@ -100,7 +100,7 @@ fn some(cases: &mut Rows, scene: Scene, tries: usize) {
 
 /// All orders, or where these are more, so many and then some of all.
 fn all(cases: &mut Rows, scene: &Scene) {
-    const MOST: usize = 160;
+    const MOST: usize = 64;
     cases.row(|seed| {
         let (each, scene) = (scene.clone(), scene.clone());
         if schedules(DfsScheduler::new(Some(MOST), false), move || each.run()) == MOST {

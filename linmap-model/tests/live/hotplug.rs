@@ -4,7 +4,7 @@ use linmap::{
     Attributes, Change, ChangeError, Geometry, Half, Hotplug, Layout, Pa, Policy, Promise, Region, Va,
 };
 use linmap_model::Core;
-use test_support::{Random, Rows, geometries};
+use test_support::{Random, Rows, geometries, some_geometries};
 
 use crate::flat::{Mapped, changes, fewest, kept};
 use crate::operation::{Operation, Refused, What};
@@ -124,7 +124,7 @@ impl Slots<'_> {
 #[test]
 fn ram_comes_and_goes() {
     let mut rows = Rows::new();
-    for g in geometries() {
+    for g in some_geometries(3) {
         rows.row(|seed| at(g, &mut Random::new(seed)));
     }
 }
@@ -183,7 +183,7 @@ fn where_nothing_merges() {
 /// does not have.
 #[test]
 fn a_block_at_another_address_stays() {
-    for g in geometries() {
+    for g in some_geometries(3) {
         let machine = Machine::new(g, &[Core::STRONG], 30, 0x1000_0000);
         let (page, block) = (g.page_size(), g.level_size(linmap::Level::new(2)));
         let at = g.base(Half::Upper) + 4 * block;

@@ -10,7 +10,7 @@ mod world;
 use linmap::{ChangeError, Geometry, Granule, Rodata};
 
 use flat::{Set, changed};
-use test_support::{Random, Rows, geometries};
+use test_support::{Random, Rows, geometries, some_geometries};
 use world::{Paced, Piece, World, WorldOf, shapes};
 
 /// The changes of a part of an area, one after the other; in the end it is as at first.
@@ -31,11 +31,6 @@ const SEQUENCE: [Set; 14] = [
     Set::Rw,
 ];
 
-/// Those with each number of levels, and roots of many sizes.
-fn some_geometries() -> impl Iterator<Item = Geometry> {
-    geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits()))
-}
-
 /// Parts of an area: first page, and how many.
 fn parts(pages: u64) -> Vec<(u64, u64)> {
     let mut parts = vec![(0, pages), (0, 1), (pages / 2, 1), (pages - 1, 1), (pages / 3, pages.div_ceil(2))];
@@ -46,13 +41,13 @@ fn parts(pages: u64) -> Vec<(u64, u64)> {
 #[test]
 fn each_page_and_each_alias_is_what_it_must_be() {
     let (done, refused) = each_page_and_each_alias(World::new, geometries());
-    assert!(done > 50_000 && refused > 5_000, "{done} done, {refused} of them refused");
+    assert!(done > 20_000 && refused > 2_000, "{done} done, {refused} of them refused");
 }
 
 #[test]
 fn and_so_it_is_after_many_holds() {
-    let (done, refused) = each_page_and_each_alias(Paced::new, some_geometries());
-    assert!(done > 10_000 && refused > 1_000, "{done} done, {refused} of them refused");
+    let (done, refused) = each_page_and_each_alias(Paced::new, some_geometries(4));
+    assert!(done > 5_000 && refused > 500, "{done} done, {refused} of them refused");
 }
 
 /// Returns how many changes were done, and how many were refused.
@@ -68,8 +63,8 @@ fn each_page_and_each_alias<const HOLD: usize>(
             let pages = pieces.iter().map(|p| p.1).sum();
             let mut flat = world.flat();
             // Large tables take long.
-            let some = g.granule() == Granule::K4 || some_geometries().any(|other| other == g);
-            for (first, pages) in parts(pages).into_iter().take(if some { 5 } else { 1 }) {
+            let parts = parts(pages).into_iter().take(if g.granule() == Granule::K4 { 5 } else { 2 });
+            for (first, pages) in parts {
                 for set in SEQUENCE {
                     let predicted = changed(&flat, set, world.range(first, pages), Some(world.offset));
                     let result = world.set(set, first, pages);
@@ -94,7 +89,7 @@ fn each_page_and_each_alias<const HOLD: usize>(
 #[test]
 fn parts_change_one_after_the_other() {
     let mut cases = Rows::new();
-    for g in some_geometries() {
+    for g in some_geometries(4) {
         for (name, pieces) in shapes(g) {
             cases.row(|seed| some_parts_change(World::new(g, &pieces), name, &pieces, seed));
             cases.row(|seed| some_parts_change(Paced::new(g, &pieces), name, &pieces, seed));

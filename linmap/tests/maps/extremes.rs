@@ -13,7 +13,7 @@ use linmap::{
     Tree, Va,
 };
 use test_support::prelude::*;
-use test_support::{geometries, is_one, property};
+use test_support::{geometries, is_one, property, some_geometries};
 
 /// Any number, and those at which something begins or ends more often.
 fn number() -> impl Strategy<Value = u64> {
@@ -404,7 +404,7 @@ fn trees_of_any_runs() {
     let (built, refused) = (Cell::new(0), Cell::new(0));
     let arguments = (prop::collection::vec(run(), 1..3), any::<bool>());
     property(ProptestConfig::default(), arguments, |(runs, lower)| {
-        for g in geometries().into_iter().filter(|g| [36, 48, 52].contains(&g.va_bits())) {
+        for g in some_geometries(6) {
             let memory = HostMemory::new(g, 8);
             let half = if lower { Half::Lower } else { Half::Upper };
             let align = |r: &Run| Run { va: Va(r.va.0 & !(g.level_size(r.level) - 1)), ..*r };

@@ -250,7 +250,7 @@ impl Drop for History<'_> {
 
 #[test]
 fn every_operation_keeps_what_it_does_not_own() {
-    each(2, |seed| {
+    each(1, |seed| {
         for g in geometries() {
             let mut world = World::new(g, seed);
             let history = History(&mut world);

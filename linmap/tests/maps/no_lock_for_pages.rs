@@ -106,7 +106,9 @@ unsafe impl Memory for Asserting<'_> {
 
 type Platform<'m> = Combined<'m, Asserting<'m>, Locks>;
 
-const PAGES: usize = 4096;
+const PAGES: usize = if cfg!(miri) { 128 } else { 4096 };
+/// The pages of a third of RAM: a gigabyte, and less under Miri, which tries each call as well.
+const THIRD: u64 = if cfg!(miri) { 1 << 12 } else { 1 << 18 };
 /// Where RAM begins, which the linear map has at its start.
 const RAM: u64 = 1 << 30;
 
@@ -129,7 +131,7 @@ struct World<'m> {
 }
 
 impl<'m> World<'m> {
-    /// Three gigabytes in large leaves, and an area of forty pages that are apart in memory.
+    /// RAM in large leaves, and an area of forty pages that are apart in memory.
     fn new(memory: &'m Asserting<'m>, policy: Policy) -> Self {
         // SAFETY: nothing else locks the tables of this memory.
         let platform = unsafe { Combined::new(memory, memory.locks) };
@@ -137,9 +139,9 @@ impl<'m> World<'m> {
         let space = AddressSpace::adopt(empty);
         space.set_policy(policy);
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, at(0), 3 << 18, Pa(RAM), Attributes::RAM) }.expect("room");
+        unsafe { space.map(&platform, at(0), 3 * THIRD, Pa(RAM), Attributes::RAM) }.expect("room");
         for n in 0..40 {
-            let page = 100_000 + n * 10_007;
+            let page = THIRD / 3 + n * (THIRD / 26);
             let oa = Pa(RAM + (page << 12));
             // SAFETY: as above.
             unsafe { space.map(&platform, area(n), 1, oa, Attributes::KERNEL_DATA) }.expect("room");
@@ -167,15 +169,15 @@ type Call = (&'static str, fn(&World<'_>) -> Result<(), String>);
 /// One call each, or two that belong together.
 fn calls() -> Vec<Call> {
     vec![
-        ("protect a page of a block", |w| w.protect((1 << 18) + 1025, 1)),
+        ("protect a page of a block", |w| w.protect(THIRD + 1025, 1)),
         ("protect in one hold", |w| w.protect(1025, 600)),
-        ("protect a long range", |w| w.protect(7, (2 << 18) + 100)),
+        ("protect a long range", |w| w.protect(7, 2 * THIRD + 100)),
         ("later", |w| {
             w.change(77, 1, Change::INVALID, ChangeFlags::LATER)?;
             said(w.space.flush(&w.platform, at(77), 1))
         }),
         ("some pages", |w| {
-            let pages = [1, 700, 701, 1 << 18].into_iter().map(at);
+            let pages = [1, 700, 701, THIRD].into_iter().map(at);
             // SAFETY: no CPU uses these tables.
             said(unsafe { w.space.change_pages(&w.platform, pages, Change::READ_ONLY, ChangeFlags::empty()) })
         }),
@@ -186,19 +188,19 @@ fn calls() -> Vec<Call> {
         }),
         ("map and unmap", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.map(&w.platform, at(9 << 18), 3, Pa(0), Attributes::RAM) })?;
+            said(unsafe { w.space.map(&w.platform, at(9 * THIRD), 3, Pa(0), Attributes::RAM) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.unmap(&w.platform, at(9 << 18), 3) })
+            said(unsafe { w.space.unmap(&w.platform, at(9 * THIRD), 3) })
         }),
         ("map a long range", |w| {
             // SAFETY: no CPU uses these tables.
             said(unsafe {
-                w.space.map(&w.platform, at((9 << 18) + 5), 3 << 18, Pa(5 << 12), Attributes::RAM)
+                w.space.map(&w.platform, at(9 * THIRD + 5), 3 * THIRD, Pa(5 << 12), Attributes::RAM)
             })
         }),
         ("unmap a part", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.unmap(&w.platform, at(100), 1 << 18) })
+            said(unsafe { w.space.unmap(&w.platform, at(100), THIRD) })
         }),
         ("unmap all", |w| {
             // SAFETY: no CPU uses these tables.
@@ -207,8 +209,8 @@ fn calls() -> Vec<Call> {
             Ok(())
         }),
         ("split and collapse", |w| {
-            said(w.space.split_to_pages(&w.platform, at(1024), 1 << 18))?;
-            said(w.space.collapse(&w.platform, at(0), 3 << 18))
+            said(w.space.split_to_pages(&w.platform, at(1024), THIRD))?;
+            said(w.space.collapse(&w.platform, at(0), 3 * THIRD))
         }),
         ("pin and unpin", |w| {
             said(w.space.pin(&w.platform, at(5000), 700))?;
@@ -236,7 +238,7 @@ fn calls() -> Vec<Call> {
             said(unsafe { create_regions(&w.space, &w.platform, [region(1024), region(1030)]) })
         }),
         ("create where there is something", |w| {
-            let region = Region::new(at(1 << 18), Pa(0), 3 << 12, Attributes::RAM);
+            let region = Region::new(at(THIRD), Pa(0), 3 << 12, Attributes::RAM);
             // SAFETY: no CPU uses these tables.
             match unsafe { create_regions(&w.space, &w.platform, [region]) } {
                 Err(linmap::CreateError::Graft(_)) => Ok(()),
@@ -261,13 +263,13 @@ fn calls() -> Vec<Call> {
         }),
         ("copy", |w| {
             w.protect(1025, 1)?;
-            let copy = w.space.copy(&w.platform, (at(0), at(5 << 18))).map_err(|e| format!("{e:?}"))?;
+            let copy = w.space.copy(&w.platform, (at(0), at(5 * THIRD))).map_err(|e| format!("{e:?}"))?;
             copy.discard(&w.platform);
             Ok(())
         }),
         ("look", |w| {
-            _ = (w.space.stats(&w.platform), w.space.count(&w.platform, (at(0), at(3 << 18))));
-            _ = w.space.count_collapsed(&w.platform, (at(0), at(3 << 18)));
+            _ = (w.space.stats(&w.platform), w.space.count(&w.platform, (at(0), at(3 * THIRD))));
+            _ = w.space.count_collapsed(&w.platform, (at(0), at(3 * THIRD)));
             Ok(())
         }),
     ]
@@ -279,7 +281,9 @@ fn layout(ram: &mut [Range<Pa>]) -> Layout<'_> {
 
 #[test]
 fn no_call_holds_a_lock_while_pages_come_and_go() {
-    for policy in [Policy::Live, Policy::Park] {
+    // Miri, for which a count takes longer than a call, tries each call once.
+    let policies = if cfg!(miri) { &[Policy::Live][..] } else { &[Policy::Live, Policy::Park] };
+    for &policy in policies {
         for (name, call) in calls() {
             let memory = HostMemory::new(geometry(), PAGES);
             let locks = Locks { held: Cell::new(0), retired: RefCell::default() };
@@ -289,7 +293,7 @@ fn no_call_holds_a_lock_while_pages_come_and_go() {
             assert_eq!(call(&world), Ok(()), "{policy:?}: {name}");
             locks.retired.take().into_iter().for_each(|frame| asserting.give(frame));
             let (stats, all) = (world.space.stats(&world.platform), (at(0), Va(u64::MAX)));
-            assert_eq!(world.space.count(&world.platform, all), stats, "{policy:?}: {name}");
+            assert!(cfg!(miri) || world.space.count(&world.platform, all) == stats, "{policy:?}: {name}");
             assert_eq!(memory.in_use() as u64, stats.tables, "{policy:?}: {name}");
         }
     }

@@ -12,7 +12,7 @@ use linmap::{
     Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, Slot, Stats, Tlbi, Tree, Va,
     linear_range,
 };
-use test_support::{Random, geometries};
+use test_support::{Random, geometries, some_geometries};
 
 const M: u64 = 1 << 20;
 const G: u64 = 1 << 30;
@@ -160,7 +160,7 @@ fn mixed(g: Geometry) -> (Vec<Region>, u64) {
 /// Leaves within the kept ranges stay, and all others become pages.
 #[test]
 fn leaves_in_kept_ranges_keep_their_size() {
-    for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
+    for g in some_geometries(6) {
         let (regions, _) = mixed(g);
         for (n, region) in regions.iter().enumerate() {
             let pages = Stats::of_runs(
@@ -220,7 +220,7 @@ fn what_pages_say_stays() {
 /// At every single allocation: all is as before, and the next one that has enough succeeds.
 #[test]
 fn frames_that_run_out_change_nothing() {
-    for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
+    for g in some_geometries(3) {
         let base = g.base(Half::Upper);
         let sizes = g.leaf_sizes();
         let block =
@@ -364,7 +364,7 @@ const PIECE: usize = <Host<'_> as Hardware>::HOLD;
 /// runs or not, which keep their size.
 #[test]
 fn no_hold_of_the_lock_is_long() {
-    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+    for g in some_geometries(4) {
         let entries = 1usize << g.index_bits();
         let table_of = |level: Level| g.level_size(level) << g.index_bits();
         let below_root = |level: &Level| *level > g.root() && g.may_be_leaf(*level);
@@ -410,7 +410,7 @@ fn no_hold_of_the_lock_is_long() {
 #[test]
 fn others_change_the_map_meanwhile() {
     let mut cases = test_support::Rows::new();
-    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+    for g in some_geometries(4) {
         let (mut regions, base) = mixed(g);
         // It takes several holds of the lock.
         let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
@@ -515,7 +515,7 @@ struct KeptLeaf {
 impl KeptLeaf {
     /// Runs some work with a leaf of each size.
     fn of_each_size(work: impl Fn(&Self)) {
-        for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+        for g in some_geometries(4) {
             for size in g.leaf_sizes().iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
                 let base = g.base(Half::Upper);
                 let bytes = G.max(8 << (g.page_shift() + g.index_bits()));

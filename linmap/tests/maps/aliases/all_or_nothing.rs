@@ -2,10 +2,11 @@
 //! permissions, leaves, counts and table pages are as before.
 
 use linmap::{ChangeError, Frame, Memory, Policy, Promise};
+use test_support::some_geometries;
 
 use crate::aliases::flat::Set;
+use crate::aliases::parts;
 use crate::aliases::world::{Paced, World, WorldOf, shapes};
-use crate::aliases::{parts, some_geometries};
 
 const SETS: [Set; 5] = [Set::Ro, Set::Rox, Set::Nx, Set::Valid(false), Set::Rw];
 
@@ -48,7 +49,7 @@ fn back<const HOLD: usize>(world: &WorldOf<HOLD>, pages: u64) {
 #[test]
 fn without_table_pages_nothing_changes() {
     let mut without = 0;
-    for g in some_geometries() {
+    for g in some_geometries(6) {
         for (_, pieces) in shapes(g) {
             let pages = pieces.iter().map(|p| p.1).sum();
             let world = World::new(g, &pieces);
@@ -70,7 +71,7 @@ fn without_table_pages_nothing_changes() {
 fn what_is_ruled_out_is_not_begun() {
     let weak = Promise { never_aborts: false, range_tlbi: true, repeat_tlbi: false };
     let mut refused = 0;
-    for g in some_geometries() {
+    for g in some_geometries(4) {
         for policy in [Policy::Fixed, Policy::Pages, Policy::Live] {
             for (name, pieces) in shapes(g) {
                 let pages: u64 = pieces.iter().map(|p| p.1).sum();
@@ -107,7 +108,7 @@ fn what_is_ruled_out_is_not_begun() {
 #[test]
 fn nor_does_it_in_several_holds() {
     let (mut without, mut more) = (0, 0);
-    for g in some_geometries() {
+    for g in some_geometries(4) {
         for (name, pieces) in shapes(g) {
             let pages = pieces.iter().map(|p| p.1).sum();
             let world = Paced::new(g, &pieces);
@@ -140,7 +141,7 @@ fn nor_does_it_in_several_holds() {
 #[test]
 fn cpus_that_do_not_park() {
     let mut refused = 0;
-    for g in some_geometries() {
+    for g in some_geometries(4) {
         for (name, pieces) in shapes(g) {
             let pages: u64 = pieces.iter().map(|p| p.1).sum();
             let world = World::new(g, &pieces);
@@ -174,7 +175,7 @@ fn cpus_that_do_not_park() {
 #[test]
 fn cpus_that_stop_parking_between_holds() {
     let mut refused = 0;
-    for g in some_geometries() {
+    for g in some_geometries(4) {
         for (name, pieces) in shapes(g) {
             let pages: u64 = pieces.iter().map(|p| p.1).sum();
             let world = Paced::new(g, &pieces);
