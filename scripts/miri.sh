@@ -39,6 +39,8 @@ seconds() {
     return "$status"
 }
 
+threads='' alone=''
+trap 'kill $threads $alone 2>/dev/null; exit 75' TERM
 # Built once before the two, which would wait for each other.
 seconds build miri '' --lib --test maps --test threads --no-run
 
@@ -51,7 +53,6 @@ one_thread() {
 }
 one_thread &
 alone=$!
-trap 'kill "$threads" "$alone" 2>/dev/null; exit 75' TERM
 for _ in 1 2; do
     wait -n || { kill "$threads" "$alone" 2>/dev/null || true; exit 1; }
 done

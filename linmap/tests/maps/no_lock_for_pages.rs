@@ -109,6 +109,8 @@ type Platform<'m> = Combined<'m, Asserting<'m>, Locks>;
 const PAGES: usize = if cfg!(miri) { 128 } else { 4096 };
 /// The pages of a third of RAM: a gigabyte, and less under Miri, which tries each call as well.
 const THIRD: u64 = if cfg!(miri) { 1 << 12 } else { 1 << 18 };
+/// The pages of the area.
+const AREA: u64 = if cfg!(miri) { 17 } else { 40 };
 /// Where RAM begins, which the linear map has at its start.
 const RAM: u64 = 1 << 30;
 
@@ -131,7 +133,7 @@ struct World<'m> {
 }
 
 impl<'m> World<'m> {
-    /// RAM in large leaves, and an area of forty pages that are apart in memory.
+    /// RAM in large leaves, and an area whose pages are apart in memory.
     fn new(memory: &'m Asserting<'m>, policy: Policy) -> Self {
         // SAFETY: nothing else locks the tables of this memory.
         let platform = unsafe { Combined::new(memory, memory.locks) };
@@ -140,7 +142,7 @@ impl<'m> World<'m> {
         space.set_policy(policy);
         // SAFETY: no CPU uses these tables.
         unsafe { space.map(&platform, at(0), 3 * THIRD, Pa(RAM), Attributes::RAM) }.expect("room");
-        for n in 0..40 {
+        for n in 0..AREA {
             let page = THIRD / 3 + n * (THIRD / 26);
             let oa = Pa(RAM + (page << 12));
             // SAFETY: as above.
@@ -221,7 +223,7 @@ fn calls() -> Vec<Call> {
             // SAFETY: no CPU uses these tables.
             said(unsafe { aliased.set_memory_ro(&w.platform, area(15), 2) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe { aliased.set_memory_ro(&w.platform, area(0), 40) })
+            said(unsafe { aliased.set_memory_ro(&w.platform, area(0), AREA) })
         }),
         ("hide", |w| {
             let hidden = Hidden::of(&w.space, at(3000), 100);
