@@ -1,7 +1,7 @@
 //! The view of live tables for an operation that holds the locks of its addresses.
 
 use core::convert::Infallible;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use crate::build::{Counters, Replacement};
 use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
@@ -15,7 +15,7 @@ use crate::plan::Policy;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
 use crate::platform::{
-    Dsb, FOLLOWED, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks,
+    Dsb, FOLLOWED, LEADING, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks,
 };
 use crate::read::{Source, Table, Visitor, visit_span};
 
@@ -443,7 +443,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         if P::PLAIN {
             // SAFETY: as for `load`. The effect on users of the addresses is the responsibility of the operation's
             // caller, for whom it is unsafe.
-            return unsafe { AtomicU64::from_ptr(table.words.add(index)) }.store(new.0, Relaxed);
+            return unsafe { AtomicU64::from_ptr(table.words.add(index)) }.store(new.0, LEADING);
         }
         // SAFETY: as above.
         unsafe { self.platform.store(Slot { table: table.pa, index }, new) }

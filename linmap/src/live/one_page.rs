@@ -5,7 +5,7 @@
 //! (`protect.rs`), which is told how far this one came.
 
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
 use crate::build::Counters;
 use crate::format::{Change, Descriptor, Geometry, Granule, LeafChange, Level, OaFormat, Pa, Va};
@@ -20,7 +20,7 @@ use crate::live::protect::{change_held, change_range};
 use crate::live::reserve::Reserve;
 use crate::live::resize::dissolve;
 use crate::live::tlb_batch::complete_one;
-use crate::platform::{Platform, Reason, Slot};
+use crate::platform::{LEADING, Platform, Reason, Slot};
 use crate::read::{Live, Table, page_entry};
 
 /// The entry of a page in a page table.
@@ -235,7 +235,7 @@ impl PageEntry {
         if P::PLAIN {
             // SAFETY: an entry of a live table, whose memory is plain, under a lock of what it translates. The effect on users
             // of the page is the responsibility of the operation's caller, for whom it is unsafe.
-            return unsafe { AtomicU64::from_ptr(self.word) }.store(new.0, Relaxed);
+            return unsafe { AtomicU64::from_ptr(self.word) }.store(new.0, LEADING);
         }
         // SAFETY: as above.
         unsafe { platform.store(self.slot, new) }

@@ -3,12 +3,12 @@
 //! The pairs are assembly on arm64 (`arm64/pairs.rs`).
 
 #[cfg(not(all(target_arch = "aarch64", not(miri))))]
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::AtomicU64;
 
-#[cfg(not(all(target_arch = "aarch64", not(miri))))]
-use crate::platform::FOLLOWED;
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 use crate::platform::arm64::{load_pair, store_pair};
+#[cfg(not(all(target_arch = "aarch64", not(miri))))]
+use crate::platform::{FOLLOWED, LEADING};
 
 /// Loads eight words, from so many after the first one on.
 ///
@@ -80,5 +80,5 @@ unsafe fn store_pair<const AFTER: usize, const MORE: usize>(first: *mut u64, pai
     // SAFETY: the caller's promise.
     [0, 1]
         .into_iter()
-        .for_each(|n| unsafe { AtomicU64::from_ptr(first.add(AFTER + MORE + n)) }.store(pair[n], Relaxed));
+        .for_each(|n| unsafe { AtomicU64::from_ptr(first.add(AFTER + MORE + n)) }.store(pair[n], LEADING));
 }

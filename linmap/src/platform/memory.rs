@@ -4,7 +4,7 @@
 //! longer a frame, but a set of live slots, which are loaded and stored one descriptor at a time. The platform
 //! implements [`Memory`] for both.
 
-use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::{Descriptor, Level, Pa};
 
@@ -12,6 +12,11 @@ use crate::format::{Descriptor, Level, Pa};
 /// address itself (B2.3, address dependency). The rules of Rust know no such order, so elsewhere, and for Miri, it is asked for.
 pub(crate) const FOLLOWED: Ordering =
     if cfg!(all(target_arch = "aarch64", not(miri))) { Ordering::Relaxed } else { Ordering::Acquire };
+
+/// The order in which they are stored: after what they lead to. On arm64 a barrier comes between ([`Dsb`](crate::Dsb)). On a host
+/// that is a fence, which ThreadSanitizer does not know.
+pub(crate) const LEADING: Ordering =
+    if cfg!(all(target_arch = "aarch64", not(miri))) { Ordering::Relaxed } else { Ordering::Release };
 
 /// A table page that no walker can reach. This value owns it.
 ///
@@ -180,6 +185,6 @@ pub unsafe trait Memory {
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is written: `store`") };
         // SAFETY: as for `load`.
-        unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.store(new.0, Relaxed);
+        unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.store(new.0, LEADING);
     }
 }
