@@ -17,6 +17,8 @@ if [ "${1-}" = --host ]; then
 else
     # Without floating point, and with no unaligned access: a table may be made before the MMU is on.
     export LINMAP_KERNEL_TARGET=aarch64-unknown-none-softfloat
+    # With frame records, by which a kernel's stack traces go on to its own callers.
+    export CARGO_TARGET_AARCH64_UNKNOWN_NONE_SOFTFLOAT_RUSTFLAGS=-Cforce-frame-pointers=yes
 fi
 [ "${1-}" != --features ] || features="object $2"
 

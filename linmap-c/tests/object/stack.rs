@@ -63,7 +63,7 @@ fn below<'o>(
     known[name].clone()
 }
 
-/// Returns the largest number of bytes that a call may take.
+/// Returns the largest number of bytes that a call may take. The deepest have some fifteen frame records of 16 bytes.
 pub(crate) fn most(name: &str) -> u64 {
     match name {
         "linmap_root"
@@ -72,7 +72,7 @@ pub(crate) fn most(name: &str) -> u64 {
         | "linmap_never_aborts"
         | "linmap_is_busy" => 64,
         "linmap_init" | "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
-        "linmap_adopt" | "linmap_create" | "linmap_collapse" | "linmap_split" => 4 << 10,
-        _ => 5 << 10,
+        "linmap_adopt" | "linmap_create" | "linmap_collapse" | "linmap_split" => (4 << 10) + 64,
+        _ => (5 << 10) + 64,
     }
 }
