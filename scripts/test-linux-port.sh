@@ -258,7 +258,7 @@ same() {
 # QEMU's CPU as one that Linux trusts with live splits, and as it is.
 trusted=max,pauth-impdef=on,midr=0xc00fac30
 plain=max,pauth-impdef=on
-all=on,direct,guard,kprobes,vmalloc,modules,program-secretmem,program-bpf,stress,collapse,stress,meminfo,dump-after
+all=on,direct,trace,guard,kprobes,vmalloc,restored,modules,program-secretmem,program-bpf,stress,collapse,stress,meminfo,dump-after
 # KFENCE's pool is there, and no page of it changes before the dump.
 still='nokaslr kfence.sample_interval=100000000'
 
@@ -292,6 +292,7 @@ boots() {
     boots_random
     [ ! -e "$build/root/kfence_test.ko" ] || boots_kfence
     [ "$kind" != debug ] || {
+        boots_root
         boot failing "$trusted" 1536M 4 tests=failing,on,direct,modules,stress,collapse
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on "tests=$all"
         boots_virtio_mem
@@ -358,6 +359,13 @@ boots_hotplug() {
         same "hotplug-$way" joined
     done
     boot hotplug-kaslr "$trusted" 2G 4 mem=1G linmap_test.ram=1G@2G "tests=on,$halves,whole,collapse,device"
+}
+
+# Memory comes that needs an entry of the root which nothing had so far.
+boots_root() {
+    QEMU_MORE="-object memory-backend-ram,id=ram,size=516G,reserve=off -machine memory-backend=ram" \
+        boot root "$trusted" 516G 4 nokaslr mem=1G linmap_test.ram=1G@0x8040000000 \
+        tests=on,add-low,add-high,online,remove-low,remove-high,whole,direct
 }
 
 # A virtual device brings memory and takes it back, block by block.

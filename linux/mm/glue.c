@@ -7,6 +7,7 @@
  * While the linear map is made, its tables are reached by windows, from then on
  * by the linear map itself.
  */
+#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/kfence.h>
@@ -185,6 +186,24 @@ int linmap_change_noflush(unsigned long va, unsigned long size, pgprot_t set,
 {
 	return change(va, size, set, clear, LINMAP_NOFLUSH);
 }
+
+/*
+ * What changed without a flush is pending in the library, which neither merges
+ * it nor takes it for done. It ends here. Returns true if nothing is left to be
+ * flushed, since all of the range is the library's.
+ */
+bool linmap_flush_kernel(unsigned long start, unsigned long end)
+{
+	const unsigned long last = linmap_range().last;
+	unsigned long pages;
+
+	if (!linmap_owns(start))
+		return false;
+	start &= PAGE_MASK;
+	pages = (min(end - 1, last) - start) / PAGE_SIZE + 1;
+	return !linmap_flush(&linear_map, start, pages) && end - 1 <= last;
+}
+EXPORT_SYMBOL_GPL(linmap_flush_kernel);
 
 void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot)
 {

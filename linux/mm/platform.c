@@ -19,6 +19,7 @@
 #include <linux/mmap_lock.h>
 #include <linux/rcupdate.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
@@ -27,6 +28,7 @@
 #include <asm/pgtable.h>
 #include <asm/tlbflush.h>
 
+#include "glue.h"
 #include "internal.h"
 
 /*
@@ -173,7 +175,8 @@ static struct page *take_ready(void)
 
 static int __init fill_ready(void)
 {
-	get_ready(NULL);
+	if (linmap_on)
+		get_ready(NULL);
 	return 0;
 }
 core_initcall(fill_ready);
@@ -186,8 +189,12 @@ static noinline u64 __ref alloc_table(bool may_wait)
 
 	if (!live)
 		return lend_block();
+	linmap_test_alloc();
 	page = linmap_test_fails() ? NULL : take_ready();
 	if (!page) {
+		/* Nobody can be asked yet. */
+		if (!slab_is_available())
+			return 0;
 		may_wait &= !linmap_is_parked();
 		table = pagetable_alloc(may_wait ? GFP_KERNEL : GFP_NOWAIT, 0);
 		if (!table)
@@ -342,7 +349,18 @@ void linmap_table_unmap(int level)
 		unmap_fixed(level);
 }
 
+/*
+ * The root is read-only. A slot of its own needs no lock: the library's is held,
+ * which is a raw one, and swapper_pgdir_lock is none.
+ */
 void linmap_root_set(u64 root, size_t index, u64 descriptor)
 {
-	set_swapper_pgd(swapper_pg_dir + index, __pgd(descriptor));
+	u64 *table;
+
+	__set_fixmap(FIX_LINMAP, root, PAGE_KERNEL);
+	table = (u64 *)__fix_to_virt(FIX_LINMAP);
+	WRITE_ONCE(table[index], descriptor);
+	dsb(ishst);
+	isb();
+	clear_fixmap(FIX_LINMAP);
 }

@@ -15,7 +15,10 @@
 #include <linux/random.h>
 #include <linux/set_memory.h>
 #include <linux/sizes.h>
+#include <linux/kallsyms.h>
 #include <linux/slab.h>
+#include <linux/stacktrace.h>
+#include <linux/string.h>
 #include <linux/vmalloc.h>
 
 #include <asm/mmu.h>
@@ -336,10 +339,57 @@ static int test_kprobes(void)
 	return error ?: CHECK(hits >= 50) ?: CHECK(probe("linmap_change") == -EINVAL);
 }
 
+/* Who is to be traced when a table page is asked for, and the callers then. */
+static struct task_struct *to_trace;
+static unsigned long callers[32];
+static unsigned int caller_count;
+
+void linmap_test_alloc(void)
+{
+	if (to_trace != current)
+		return;
+	to_trace = NULL;
+	caller_count = stack_trace_save(callers, ARRAY_SIZE(callers), 0);
+}
+
+/* A page out of a block takes a table, if blocks can be split. */
+static bool takes_table(void)
+{
+	return linmap_is_on() && can_set_direct_map() && PAGE_SIZE == SZ_4K &&
+	       linmap_cpus_never_abort() && !debug_pagealloc_enabled();
+}
+
+/* A stack trace goes through the library to its callers. */
+static noinline int test_trace(void)
+{
+	const unsigned int order = get_order(SZ_2M);
+	struct page *block = alloc_pages(GFP_KERNEL, order);
+	char name[KSYM_SYMBOL_LEN];
+	bool found = false;
+	unsigned int i;
+	int error;
+
+	if (!block)
+		return -ENOMEM;
+	if (linmap_is_on())
+		linmap_collapse_all();
+	caller_count = 0;
+	to_trace = current;
+	error = linmap_test_invalid_and_back(block + 1);
+	to_trace = NULL;
+	__free_pages(block, order);
+	for (i = 0; i < caller_count; i++) {
+		sprint_symbol(name, callers[i]);
+		found |= str_has_prefix(name, "test_trace");
+	}
+	return error ?: CHECK(found == takes_table());
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
 } tests[] = {
+	{ "trace", test_trace },
 	{ "vmalloc", test_vmalloc },
 	{ "direct", test_direct },
 	{ "guard", test_guard },

@@ -14,6 +14,7 @@
 #include <linux/filter.h>
 #include <linux/kexec.h>
 #include <linux/reboot.h>
+#include <linux/resource.h>
 #include <linux/socket.h>
 
 #define AF_UNIX 1
@@ -30,10 +31,13 @@ static long check(long result, const char *what)
 
 static void secretmem(void)
 {
-	const long size = 1 << 20;
+	const struct rlimit64 all = { RLIM64_INFINITY, RLIM64_INFINITY };
+	const long size = 16 << 20;
 	int round;
 
-	for (round = 0; round < 20; round++) {
+	check(syscall(__NR_prlimit64, 0, RLIMIT_MEMLOCK, &all, NULL), "prlimit64");
+
+	for (round = 0; round < 3; round++) {
 		int fd = syscall(__NR_memfd_secret, 0);
 		char *at;
 		long i;
