@@ -21,7 +21,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "12G", value_parser = ram, help_heading = "Machine")]
     pub(crate) ram: Size,
 
-    /// Number of CPUs; the kernel uses 64 at the most
+    /// Number of CPUs; the kernel uses 512 at the most
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Machine")]
     #[arg(value_parser = RangedU64ValueParser::<u16>::new().range(1..=512))]
     pub(crate) cpus: u16,
