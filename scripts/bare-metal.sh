@@ -2,6 +2,7 @@
 # Builds examples/bare-metal for the kernel's target: target/bare-metal.elf, which QEMU starts with -kernel.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 target=$(scripts/kernel-target.sh)
 # Its Rust also runs with the MMU off, where an access that is not aligned faults. Bare-metal targets never make one.
 case $target in *-linux-*) export RUSTFLAGS="${RUSTFLAGS-} -C target-feature=+strict-align" ;; esac

@@ -4,6 +4,7 @@
 #   scripts/c-bare-metal.sh [COMPILER...]    default: gcc clang
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 out=${CARGO_TARGET_DIR:-$PWD/target}/c-library
 from=linmap-c/examples/bare-metal
 # It runs with the MMU off, too, where an access that is not aligned faults.

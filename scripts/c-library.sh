@@ -9,6 +9,7 @@
 # functions that linmap.h lists.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 out=$target/c-library rust='scripts/rust.sh --kernel' objcopy=aarch64-linux-gnu-objcopy features=object
 if [ "${1-}" = --host ]; then

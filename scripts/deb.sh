@@ -3,6 +3,7 @@
 # target/linmap_VERSION_arm64.deb. Lintian looks at it, where that is installed.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 scripts/static.sh

@@ -2,6 +2,7 @@
 # Builds the images for one page size: target/fixed/fixed-4k.img, -16k and -64k.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 fixed=${CARGO_TARGET_DIR:-$PWD/target}/fixed # its own target directory keeps the ELF of linmap.img
 elf=$fixed/$(scripts/kernel-target.sh)/image/kernel
 

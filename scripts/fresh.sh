@@ -5,6 +5,7 @@
 #   scripts/fresh.sh [MINUTES]    default: 3
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 end=$((SECONDS + 60 * ${1:-3}))
 log=$(mktemp)
 trap 'rm "$log"' EXIT

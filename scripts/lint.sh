@@ -2,6 +2,7 @@
 # Checks formatting, clippy, rustdoc, the house rules, links in documents, shell scripts and licences. A warning is an error.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 
 cargo fmt --all --check
 # Random tests take their seeds from test-support, so that one variable repeats them.

@@ -8,6 +8,7 @@
 # fetched, and with 75 if it is told to stop and nothing had failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
 nightly=${LINMAP_NIGHTLY:-nightly}
 

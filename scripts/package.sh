@@ -5,6 +5,7 @@
 #   scripts/package.sh --build    builds each package, too, from nothing but what is in it
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 verify=--no-verify
 published=$(grep -l '^publish = true' ./*/Cargo.toml)
 if [ "${1-}" = --build ]; then

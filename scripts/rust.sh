@@ -9,9 +9,12 @@
 # LINMAP_KERNEL_TARGET chooses one of the two.
 set -eu
 
+kernel=
 case ${1-} in
 --kernel) kernel=yes && shift ;;
-*) kernel= ;;
+esac
+case ${1-} in
+'' | -*) echo "usage: scripts/rust.sh [--kernel] COMMAND..." >&2 && exit 2 ;;
 esac
 minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}

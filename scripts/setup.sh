@@ -10,6 +10,7 @@
 # Rust comes from rustup if that is installed and can fetch the kernel's target, otherwise from Debian.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
 tests='' lint='' c='' linux=''
 case ${1-} in
@@ -17,6 +18,8 @@ case ${1-} in
 --lint) lint=yes ;;
 --c) c=yes ;;
 --linux) linux=yes ;;
+'') ;;
+*) echo "scripts/setup.sh: no option '$1'; --help lists them" >&2 && exit 2 ;;
 esac
 
 has() { command -v "$1" >/dev/null 2>&1; }

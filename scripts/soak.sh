@@ -9,6 +9,7 @@
 # SIZES="4k 16k" and MODES="1 2-park" select page sizes and modes, and RAM="40G" the RAM.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 operations=${1:-1000000} seed=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 echo "scripts/soak.sh $operations $seed repeats this run"
 target=${CARGO_TARGET_DIR:-$PWD/target}

@@ -3,6 +3,7 @@
 # bare-metal example by each compiler under QEMU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 out=${CARGO_TARGET_DIR:-$PWD/target}/c-library
 host=linmap-c/examples/host
 scripts/setup.sh --c

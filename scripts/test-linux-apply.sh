@@ -3,6 +3,7 @@
 # changes nothing then. Needs no network and no compiler.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree

@@ -16,6 +16,7 @@
 # The exit code is 77 if there is no source to be had, and 75 if a signal ends the script before anything has failed.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 port=$target/linux-port
 release=7.2

@@ -9,6 +9,7 @@
 # available ones are tested, the others are listed.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 linux=$target/linux
 musl=aarch64-unknown-linux-musl
@@ -95,9 +96,6 @@ for version in $others; do
     (kernel "$version") || true
 done
 
-has_musl() { [ -d "$(rustc --print target-libdir --target $musl 2>/dev/null)" ]; }
-has_musl || { command -v rustup >/dev/null && timeout 120 rustup target add $musl; } || true
-has_musl || die "the static command needs Rust for $musl: rustup target add $musl"
 scripts/static.sh
 cp "$target/$musl/release/linmap" "$linux/linmap"
 cp "$target/linmap.img" "$linux/linmap.img"

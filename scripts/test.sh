@@ -5,6 +5,7 @@
 #   scripts/test.sh [GROUP...]    host, c, image, docs; default: all
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/help.sh
 
 # `cargo tests` is in .cargo/config.toml.
 group() {

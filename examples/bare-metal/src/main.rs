@@ -1,7 +1,7 @@
 //! A kernel from its first instruction to a linear map whose pages change, for QEMU's machine `virt`:
 //!
 //!     make bare-metal
-//!     qemu-system-aarch64 -M virt -cpu max -smp 2 -m 512M -nographic -kernel target/bare-metal.elf
+//!     qemu-system-aarch64 -M virt -cpu max -smp 2 -m 512M -nic none -nographic -kernel target/bare-metal.elf
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 // ANCHOR: imports
 #![no_std]
