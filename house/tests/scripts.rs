@@ -26,8 +26,7 @@ fn each_script_has_help() {
         }
         let text = std::fs::read_to_string(&path).expect("text");
         let head: Vec<&str> = text.lines().skip(1).take_while(|line| line.starts_with('#')).collect();
-        let head: Vec<&str> =
-            head.iter().map(|line| line.strip_prefix("# ").unwrap_or(&line[1..])).collect();
+        let head: Vec<&str> = head.iter().map(|line| line.strip_prefix("# ").unwrap_or(&line[1..])).collect();
         // Otherwise it would run.
         let first = text.lines().skip(1 + head.len()).nth(2);
         assert_eq!(first, Some(". scripts/help.sh"), "{name}: --help is looked for first");

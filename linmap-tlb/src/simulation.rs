@@ -116,7 +116,11 @@ impl<'a> Simulation<'a> {
     pub fn run(&self, workload: Workload, conditions: &Conditions) -> Result<MissCounts, SimulationError> {
         let mut areas = Areas::new(self.geometry().page_shift());
         let mut pattern = workload.prepare(&mut areas, conditions.footprint);
-        let mut memory = self.memory(areas.pages(), conditions)?;
+        let frames = self.frames(areas.pages(), conditions);
+        if let Some(error) = self.too_little(&frames, areas.pages()) {
+            return Err(error);
+        }
+        let mut memory = self.memory(frames, conditions);
         let mut random = Pcg64Mcg::seed_from_u64(conditions.seed ^ 0x10ad);
         for accesses in [conditions.accesses / WARM_UP, conditions.accesses] {
             memory.restart();
@@ -132,7 +136,7 @@ impl<'a> Simulation<'a> {
     /// # Errors
     ///
     /// The trace cannot be read, a line is malformed or has an address that is not RAM, or it touches more memory
-    /// than the footprint, or there is less memory than that.
+    /// than the footprint or than there is.
     pub fn replay(
         &self,
         trace: &Path,
@@ -140,13 +144,21 @@ impl<'a> Simulation<'a> {
         conditions: &Conditions,
     ) -> Result<MissCounts, SimulationError> {
         let pages = conditions.footprint >> self.geometry().page_shift();
-        let mut memory = self.memory(pages, conditions)?;
+        let frames = self.frames(pages, conditions);
+        let too_little = self.too_little(&frames, pages);
+        let mut memory = self.memory(frames, conditions);
         let mut seen = HashMap::new();
-        trace::read(trace, format, |access| {
+        let read = trace::read(trace, format, |access| {
             self.replay_access(access, &mut memory, &mut seen)?;
             Ok(memory.accesses() < conditions.accesses)
-        })?;
-        counts(&memory)
+        });
+        match (read, too_little) {
+            // Physical addresses take none of it, others perhaps less.
+            (Err(TraceError::Line { problem: TraceProblem::FootprintExceeded, .. }), Some(error)) => {
+                Err(error)
+            }
+            (read, _) => read.map_err(Into::into).and_then(|()| counts(&memory)),
+        }
     }
 
     /// Makes one access of a trace, page by page. `seen` numbers virtual pages by their first touch.
@@ -186,18 +198,24 @@ impl<'a> Simulation<'a> {
         Some(self.layout.va(Pa(pa))?.0 - first.0)
     }
 
-    /// Returns memory of so many pages, and empty TLBs over both maps.
-    fn memory(&self, pages: u64, conditions: &Conditions) -> Result<Memory, SimulationError> {
-        let shift = self.geometry().page_shift();
+    /// Returns so many pages, or all that the placement can hand out.
+    fn frames(&self, pages: u64, conditions: &Conditions) -> Vec<u32> {
         let count = usize::try_from(pages).unwrap_or(usize::MAX);
-        let frames = place(&self.usable, count, conditions.placement, conditions.seed);
-        if (frames.len() as u64) < pages {
-            let available = (frames.len() as u64) << shift;
-            return Err(SimulationError::TooLittleMemory { needed: pages << shift, available });
-        }
+        place(&self.usable, count, conditions.placement, conditions.seed)
+    }
+
+    /// Returns the error if these are not so many pages.
+    fn too_little(&self, frames: &[u32], pages: u64) -> Option<SimulationError> {
+        let (shift, got) = (self.geometry().page_shift(), frames.len() as u64);
+        let error = SimulationError::TooLittleMemory { needed: pages << shift, available: got << shift };
+        (got < pages).then_some(error)
+    }
+
+    /// Returns memory of these pages, and empty TLBs over both maps.
+    fn memory(&self, frames: Vec<u32>, conditions: &Conditions) -> Memory {
         let tlb =
             |leaves| Tlb::new(self.core, Translation::new(self.core, self.layout, leaves), conditions.seed);
-        Ok(Memory::new(frames, shift, [tlb(Leaves::Pages), tlb(Leaves::Largest)]))
+        Memory::new(frames, self.geometry().page_shift(), [tlb(Leaves::Pages), tlb(Leaves::Largest)])
     }
 }
 

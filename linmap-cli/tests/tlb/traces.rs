@@ -67,3 +67,15 @@ fn a_trace_and_a_workload_exclude_each_other() {
     assert!(refused(&["--trace", "x", "--workload", "fork"]).contains("cannot be used with"));
     assert!(printed(&["--help"]).contains("docs/tlb.md"));
 }
+
+/// Addresses that are physical need no memory to be placed, however large the footprint is.
+#[test]
+fn a_physical_trace_needs_no_footprint() {
+    let file = file(b"linmap-trace 1 physical\nR 0x40000000\nR 0x80000000\n");
+    let path = file.path().to_str().expect("a plain path");
+    printed(&["--trace", path, "--ram", "2G"]);
+    let virtual_one: String = (0..5000).map(|page| format!("R {:#x}\n", page << 12)).collect();
+    let file = self::file(format!("linmap-trace 1 virtual\n{virtual_one}").as_bytes());
+    let said = refused(&["--trace", file.path().to_str().expect("a plain path"), "--ram", "16M"]);
+    assert!(said.contains("--ram gives it more"), "{said}");
+}
