@@ -5,7 +5,7 @@ mod disassembly;
 mod header;
 mod stack;
 
-use disassembly::{Line, Object, Symbols};
+use disassembly::{Function, Line, Object, Symbols};
 use std::collections::BTreeSet;
 
 #[test]
@@ -77,16 +77,20 @@ fn it_uses_no_register_of_floating_point_or_simd() {
 #[test]
 #[ignore = "needs the object: scripts/test-c.sh"]
 fn it_calls_nothing_through_a_pointer() {
-    let object = Object::read();
-    for name in header::functions().of_the_library {
-        for function in object.reached_from(&name) {
-            let indirect = function
-                .code
-                .iter()
-                .find(|line| ["blr", "br"].contains(&line.instruction.as_str()) && !line.is_jump_table);
-            assert!(indirect.is_none(), "{name} reaches {}: {indirect:?}", function.name);
-        }
+    for (name, function) in reached(&Object::read()) {
+        let indirect = function
+            .code
+            .iter()
+            .find(|line| ["blr", "br"].contains(&line.instruction.as_str()) && !line.is_jump_table);
+        assert!(indirect.is_none(), "{name} reaches {}: {indirect:?}", function.name);
     }
+}
+
+/// Returns each function that a call of the library reaches, with the name of the call.
+fn reached(object: &Object) -> impl Iterator<Item = (String, &Function)> {
+    let calls = header::functions().of_the_library.into_iter();
+    calls
+        .flat_map(|name| object.reached_from(&name).into_iter().map(move |function| (name.clone(), function)))
 }
 
 /// A stack trace of a kernel goes from one frame record to the next. What only a panic reaches comes from `core`, which is
@@ -94,28 +98,20 @@ fn it_calls_nothing_through_a_pointer() {
 #[test]
 #[ignore = "needs the object: scripts/test-c.sh"]
 fn each_function_that_calls_another_has_a_frame_record() {
-    let object = Object::read();
-    for name in header::functions().of_the_library {
-        for function in object.reached_from(&name) {
-            let is = |line: &Line, instruction: &str, operands: &[&str]| {
-                line.instruction == instruction && line.operands.iter().zip(operands).all(|(a, b)| a == b)
-            };
-            let calls =
-                function.code.iter().position(|line| ["bl", "blr"].contains(&line.instruction.as_str()));
-            let Some(calls) = calls else { continue };
-            let before = &function.code[..calls];
-            let stored = before.iter().any(|line| is(line, "stp", &["x29", "x30", "sp"]));
-            let points = |line: &Line| is(line, "mov", &["x29", "sp"]) || is(line, "add", &["x29", "sp"]);
-            assert!(stored && before.iter().any(points), "{}: no frame record: {before:#?}", function.name);
-            let set =
-                |line: &&Line| line.operands.first().is_some_and(|first| first == "x29" || first == "w29");
-            let other = function
-                .code
-                .iter()
-                .filter(set)
-                .find(|line| !points(line) && !["stp", "ldp"].contains(&line.instruction.as_str()));
-            assert!(other.is_none(), "{}: {other:?}", function.name);
-        }
+    let is = |line: &Line, instruction: &str, operands: &[&str]| {
+        line.instruction == instruction && line.operands.iter().zip(operands).all(|(a, b)| a == b)
+    };
+    let points = |line: &Line| is(line, "mov", &["x29", "sp"]) || is(line, "add", &["x29", "sp"]);
+    for (_, function) in reached(&Object::read()) {
+        let calls = |line: &Line| ["bl", "blr"].contains(&line.instruction.as_str());
+        let Some(call) = function.code.iter().position(calls) else { continue };
+        let before = &function.code[..call];
+        let stored = before.iter().any(|line| is(line, "stp", &["x29", "x30", "sp"]));
+        assert!(stored && before.iter().any(points), "{}: no frame record: {before:#?}", function.name);
+        let sets = |line: &&Line| line.operands.first().is_some_and(|first| first == "x29" || first == "w29");
+        let is_frame = |line: &Line| points(line) || ["stp", "ldp"].contains(&line.instruction.as_str());
+        let other = function.code.iter().filter(sets).find(|line| !is_frame(line));
+        assert!(other.is_none(), "{}: {other:?}", function.name);
     }
 }
 

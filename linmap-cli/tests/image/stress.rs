@@ -1,7 +1,5 @@
 //! Random changes of the map by all CPUs; permissions by mode and policy; the crash kernel's memory.
 
-use std::ops::RangeInclusive;
-
 use linmap::Granule;
 use test_support::{Random, Rows, is_one};
 
@@ -20,14 +18,6 @@ fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
     assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
 }
 
-/// Returns an amount of RAM in a range of gigabytes. Each power of two is drawn as often as the next.
-fn any_ram(seed: u64, gigabytes: RangeInclusive<u64>) -> String {
-    let mut random = Random::new(seed);
-    let powers = gigabytes.end().ilog2() - gigabytes.start().ilog2() + 1;
-    let least = gigabytes.start() << random.below(powers.into());
-    format!("{}G", (least + random.below(least)).min(*gigabytes.end()))
-}
-
 /// With CPUs in turns, which is fast. The frame source refuses pages in the second half, which ends some operations.
 fn all_modes(granule: Granule) {
     let mut modes = Rows::new();
@@ -41,7 +31,8 @@ fn all_modes(granule: Granule) {
 /// Returns how many operations ran out of table pages.
 fn in_mode(granule: Granule, (options, mode, policy): Row, seed: u64) -> u64 {
     // Enough RAM for the leaves of the scratch range to be blocks. To fill it with pages takes time.
-    let ram = any_ram(seed, if policy == "pages" { 4..=32 } else { 4..=512 });
+    let more = if policy == "pages" { 29 } else { 509 };
+    let ram = format!("{}G", 3 + Random::new(seed).size(more));
     let machine = ["--ram", &ram, "--count", "--crashkernel", "64M", "--page-size", page_size(granule)];
     let run = format!("modes,crash,stress:1000:{seed}");
     let what = format!("{granule} pages, {ram}, {options:?}, {run}");
@@ -98,7 +89,7 @@ fn at_random_and_at_once() {
         for bbml2 in ["auto", "off"] {
             modes.row(|seed| {
                 let run = format!("stress:400:{seed}");
-                let ram = any_ram(seed, 1..=16);
+                let ram = format!("{}G", Random::new(seed).size(16));
                 let fixed = ["--ram", &ram, "--cpus", "4", "--data", "hidden", "--run", &run];
                 let more = ["--bbml2", bbml2, "--split", split, "--page-size", page_size(granule)];
                 let booted = boot(&[&fixed[..], &more].concat()).expect_well(split);

@@ -8,15 +8,20 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::format::{Descriptor, Level, Pa};
 
-/// The order in which the entries of live tables are loaded: before what they lead to. Arm64 loads what an address leads to after the
-/// address itself (B2.3, address dependency). The rules of Rust know no such order, so elsewhere, and for Miri, it is asked for.
-pub(crate) const FOLLOWED: Ordering =
-    if cfg!(all(target_arch = "aarch64", not(miri))) { Ordering::Relaxed } else { Ordering::Acquire };
+/// The order in which the entries of live tables are loaded: before what they lead to.
+pub(crate) const FOLLOWED: Ordering = ORDERS.0;
 
-/// The order in which they are stored: after what they lead to. On arm64 a barrier comes between ([`Dsb`](crate::Dsb)). On a host
-/// that is a fence, which ThreadSanitizer does not know.
-pub(crate) const LEADING: Ordering =
-    if cfg!(all(target_arch = "aarch64", not(miri))) { Ordering::Relaxed } else { Ordering::Release };
+/// The order in which they are stored: after what they lead to.
+pub(crate) const LEADING: Ordering = ORDERS.1;
+
+/// Arm64 loads what an address leads to after the address itself (B2.3, address dependency), and a barrier comes before a store
+/// ([`Dsb`](crate::Dsb)). The rules of Rust know no such dependency, and ThreadSanitizer no fence. So elsewhere, and for Miri,
+/// both are asked for.
+const ORDERS: (Ordering, Ordering) = if cfg!(all(target_arch = "aarch64", not(miri))) {
+    (Ordering::Relaxed, Ordering::Relaxed)
+} else {
+    (Ordering::Acquire, Ordering::Release)
+};
 
 /// A table page that no walker can reach. This value owns it.
 ///
