@@ -38,16 +38,24 @@ static int __init parse_linmap(char *arg)
 early_param("linmap", parse_linmap);
 
 /*
- * The library takes whole entries of a root at the beginning of its page. With
- * 64K pages and fewer bits than the kernel was built for the root is not there;
- * with 52 bits of smaller pages (LPA2) one entry has vmalloc's memory, too.
+ * Says why the map cannot be the library's, or nothing. The library takes whole
+ * entries of a root at the beginning of its page. With 64K pages and fewer bits
+ * than the kernel was built for the root is not there; with 52 bits of smaller
+ * pages (LPA2) one entry has vmalloc's memory, too.
  */
-bool __init linmap_can_be_on(void)
+static const char *__init unfit(void)
 {
 	bool whole = IS_ENABLED(CONFIG_ARM64_64K_PAGES) ? vabits_actual == VA_BITS :
 							  vabits_actual != 52;
 
-	return linmap_on && whole;
+	if (!whole)
+		return "the root does not fit";
+	return linmap_regions_are_many() ? "memory has too many banks" : NULL;
+}
+
+bool __init linmap_can_be_on(void)
+{
+	return linmap_on && !unfit();
 }
 
 static u32 oa_format(void)
@@ -100,8 +108,8 @@ bool __init linmap_add_region(phys_addr_t start, phys_addr_t end,
 			      pgprot_t prot, bool pages)
 {
 	linmap_test_begin();
-	if (linmap_on && !linmap_can_be_on()) {
-		pr_warn("linmap: off, since the root does not fit at %llu bits\n", (u64)vabits_actual);
+	if (linmap_on && unfit()) {
+		pr_warn("linmap: off, since %s\n", unfit());
 		linmap_on = false;
 	}
 	if (!linmap_on)

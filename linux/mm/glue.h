@@ -77,14 +77,11 @@ void linmap_not_global(void);
 int linmap_to_pages(unsigned long start, unsigned long end);
 
 /*
- * Memory comes and goes after boot. The first fails as a whole; the second
- * splits leaves that reach beyond the range.
+ * Memory comes and goes after boot. The first fails as a whole; the second takes
+ * no memory.
  */
 int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot, bool pages);
 void linmap_remove_memory(unsigned long va, u64 size);
-
-/* A part of a leaf may go. */
-bool linmap_can_split(unsigned long va);
 
 /*
  * A task is in the middle of a long change. Who copies all memory when no other
@@ -160,11 +157,6 @@ static inline int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot,
 				    bool pages)
 {
 	return 0;
-}
-
-static inline bool linmap_can_split(unsigned long va)
-{
-	return false;
 }
 
 static inline bool linmap_is_changing(void)

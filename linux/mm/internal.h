@@ -44,15 +44,15 @@ void linmap_test_parked(void);
 void linmap_test_unparked(void);
 /* This CPU withholds its promise: QEMU has no mixed CPUs. */
 bool linmap_test_withholds(void);
-/* A table page is asked for. */
-void linmap_test_alloc(void);
+/* A table page is asked for. Returns false if this task gets none. */
+bool linmap_test_alloc(void);
 #else
 static inline void linmap_test_begin(void) { }
 static inline void linmap_test_end(void) { }
 static inline void linmap_test_parked(void) { }
 static inline void linmap_test_unparked(void) { }
 static inline bool linmap_test_withholds(void) { return false; }
-static inline void linmap_test_alloc(void) { }
+static inline bool linmap_test_alloc(void) { return true; }
 #endif
 
 #endif

@@ -189,7 +189,8 @@ static noinline u64 __ref alloc_table(bool may_wait)
 
 	if (!live)
 		return lend_block();
-	linmap_test_alloc();
+	if (!linmap_test_alloc())
+		return 0;
 	page = linmap_test_fails() ? NULL : take_ready();
 	if (!page) {
 		/* Nobody can be asked yet. */

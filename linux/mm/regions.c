@@ -9,6 +9,7 @@
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
+#include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/string.h>
 
@@ -17,14 +18,21 @@
 struct linmap_region linmap_regions[LINMAP_MAX_REGIONS] __initdata;
 unsigned int linmap_region_count __initdata;
 
+/*
+ * Each bank of memory is a region, and each region in front of it splits one
+ * bank: the kernel's text and data, KFENCE's pool, and a few to spare.
+ */
+bool __init linmap_regions_are_many(void)
+{
+	return memblock.memory.cnt + 2 * 8 > LINMAP_MAX_REGIONS;
+}
+
 static void __init insert(unsigned int at, u64 pa, u64 end, u64 attributes,
 			  u32 flags)
 {
 	struct linmap_region *r = linmap_regions + at;
 
-	if (linmap_region_count == LINMAP_MAX_REGIONS)
-		panic("linmap: more than %u regions; boot with linmap=off\n",
-		      LINMAP_MAX_REGIONS);
+	BUG_ON(linmap_region_count == LINMAP_MAX_REGIONS);
 	memmove(r + 1, r, (linmap_region_count - at) * sizeof(*r));
 	linmap_region_count++;
 	*r = (struct linmap_region) {

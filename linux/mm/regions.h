@@ -11,6 +11,9 @@
 extern struct linmap_region linmap_regions[];
 extern unsigned int linmap_region_count;
 
+/* There may be more than there is room for. */
+bool linmap_regions_are_many(void);
+
 /* Adds what no region before it has. */
 void linmap_note_region(u64 pa, u64 end, u64 attributes, u32 flags);
 

@@ -11,6 +11,7 @@
 #include <linux/kfence.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
+#include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/random.h>
 #include <linux/set_memory.h>
@@ -42,6 +43,21 @@ bool linmap_test_withholds(void)
 {
 	return withheld == smp_processor_id();
 }
+
+/* So many holes at the end of memory, of a page each, which split a bank each. */
+static int __init parse_holes(char *arg)
+{
+	phys_addr_t hole = memblock_end_of_DRAM();
+	unsigned int count;
+	int error = kstrtouint(arg, 0, &count);
+
+	for (; !error && count; count--) {
+		hole -= 2 * PAGE_SIZE;
+		error = memblock_mark_nomap(hole, PAGE_SIZE);
+	}
+	return error;
+}
+early_param("linmap_test.holes", parse_holes);
 
 bool linmap_test_readable(const void *va)
 {
@@ -343,13 +359,21 @@ static int test_kprobes(void)
 static struct task_struct *to_trace;
 static unsigned long callers[32];
 static unsigned int caller_count;
+/* Who gets none. */
+static struct task_struct *denied;
 
-void linmap_test_alloc(void)
+bool linmap_test_alloc(void)
 {
-	if (to_trace != current)
-		return;
-	to_trace = NULL;
-	caller_count = stack_trace_save(callers, ARRAY_SIZE(callers), 0);
+	if (to_trace == current) {
+		to_trace = NULL;
+		caller_count = stack_trace_save(callers, ARRAY_SIZE(callers), 0);
+	}
+	return denied != current;
+}
+
+void linmap_test_deny(bool on)
+{
+	denied = on ? current : NULL;
 }
 
 /* A page out of a block takes a table, if blocks can be split. */

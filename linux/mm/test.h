@@ -29,6 +29,9 @@ bool linmap_test_writable(const void *va);
 /* Takes a page out of the linear map, and puts it back. */
 int linmap_test_invalid_and_back(struct page *page);
 
+/* This task gets no table page of the linear map from now on, or again. */
+void linmap_test_deny(bool on);
+
 /* RAM comes and goes, by halves or as a whole; and memory of a device. */
 int linmap_test_add_low(void);
 int linmap_test_add_high(void);
