@@ -7,7 +7,7 @@ use crate::report;
 /// RAM and footprint of each run. RAM gives the number of 512M pieces that the footprint is spread over.
 const SIZES: [(&str, &str); 3] = [("16G", "4G"), ("64G", "8G"), ("256G", "32G")];
 /// The workloads that published measurements resemble.
-const WORKLOADS: &str = "ramdisk-random,hash-service";
+const WORKLOADS: &str = "ramdisk-sequential,hash-service";
 
 /// Returns the table; `linmap` runs the command and returns its output.
 pub(super) fn table(linmap: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {

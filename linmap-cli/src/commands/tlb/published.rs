@@ -15,7 +15,7 @@ pub(crate) struct Published {
 /// From 1,818,320,693 to 438,729,774 misses.
 const RAMDISK: Published = Published {
     change: -75.9,
-    what: "dTLB load misses of fio, 4K reads from a ramdisk",
+    what: "dTLB load misses of fio, sequential 4K reads from a ramdisk",
     source: "patches for block mappings beside a crash kernel, 2022",
     difference: "the measurement is of another core, which was not named with it, with another ramdisk, and has \
                  all loads of fio and the kernel in it; the model has those through the linear map alone, and \
@@ -33,7 +33,7 @@ const MEMCACHED: Published = Published {
 /// Returns the measurement for a workload like this one.
 pub(crate) const fn of(workload: Workload) -> Option<&'static Published> {
     match workload {
-        Workload::RamdiskRandom => Some(&RAMDISK),
+        Workload::RamdiskSequential => Some(&RAMDISK),
         Workload::HashService => Some(&MEMCACHED),
         _ => None,
     }
