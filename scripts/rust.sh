@@ -18,7 +18,20 @@ case ${1-} in
 esac
 minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}
-musl=/usr/lib/aarch64-linux-musl/libc.a
+# What scripts/debian-rust.sh has fetched.
+fetched=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/.." && pwd)/target}/rust
+
+# place DIRECTORY: looks for Rust in `bin` of it first, or on the caller's PATH.
+place() {
+    PATH=${1:+$1/bin:}$own
+    musl=/usr/lib/aarch64-linux-musl/libc.a
+    [ "$1" = "$fetched/usr" ] || return 0
+    musl=$fetched$musl
+    # Libraries that this machine lacks. This directory is the last one.
+    for libraries in "$fetched"/usr/lib/*-linux-gnu; do
+        export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    done
+}
 
 # builds TARGET: succeeds if the Rust on PATH is new enough and has everything for the target.
 builds() {
@@ -31,9 +44,13 @@ builds() {
 }
 
 # The Rust of the caller's PATH comes first. Debian's is in /usr/bin.
-own=$PATH
+own=$PATH own_libraries=${LD_LIBRARY_PATH-}
 for target in $targets; do
-    for PATH in "$own" "${CARGO_HOME:-${HOME-}/.cargo}/bin:$own" "/usr/bin:$own"; do
+    unset LD_LIBRARY_PATH
+    [ -z "$own_libraries" ] || export LD_LIBRARY_PATH="$own_libraries"
+    for directory in '' "${CARGO_HOME:-${HOME-}/.cargo}" /usr "$fetched/usr"; do
+        [ -z "$directory" ] || [ -x "$directory/bin/rustc" ] || continue
+        place "$directory"
         builds "$target" || continue
         if [ "$kernel" ]; then
             export CARGO_BUILD_TARGET="$target"
@@ -41,7 +58,8 @@ for target in $targets; do
             *-linux-*)
                 # Outlined atomics ask the C library for the CPU's features. Turning them off causes a warning
                 # for each crate, which only -A warnings silences; `make lint` still shows all others.
-                bare='-C relocation-model=static -C target-feature=-outline-atomics -A warnings'
+                # The prebuilt core names the function that unwinds, which nothing calls: a panic stops.
+                bare='-C relocation-model=static -C target-feature=-outline-atomics -C link-arg=--defsym=rust_eh_personality=0 -A warnings'
                 export RUSTFLAGS="${RUSTFLAGS-} -C linker=ld.lld -C linker-flavor=ld.lld -C link-arg=$musl $bare"
                 ;;
             esac

@@ -1,26 +1,29 @@
 #!/bin/sh
 # Installs the programs that this machine lacks to build and boot linmap, and nothing else.
 #
-#   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
-#   scripts/setup.sh --test    installs what only tests use as well: firmware, debuggers
-#   scripts/setup.sh --lint    installs rustfmt, clippy and shellcheck as well
-#   scripts/setup.sh --c       installs gcc and binutils for arm64, and clang, as well
-#   scripts/setup.sh --linux   installs what builds Linux for arm64 as well
+#   scripts/setup.sh             does nothing, and prints nothing, if nothing is missing
+#   scripts/setup.sh OPTION...   installs more as well, all in one go
+#       --test    what only tests use: firmware, debuggers
+#       --lint    rustfmt, clippy and shellcheck
+#       --c       gcc and binutils for arm64, and clang
+#       --linux   what builds Linux for arm64
 #
-# Rust comes from rustup if that is installed and can fetch the kernel's target, otherwise from Debian.
+# It says first what it installs, which needs root, and stops where a package would have to go. Rust comes from rustup if that is
+# installed and can fetch the kernel's target; otherwise scripts/debian-rust.sh fetches it, without root.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
 tests='' lint='' c='' linux=''
-case ${1-} in
---test) tests=yes ;;
---lint) lint=yes ;;
---c) c=yes ;;
---linux) linux=yes ;;
-'') ;;
-*) echo "scripts/setup.sh: no option '$1'; --help lists them" >&2 && exit 2 ;;
-esac
+for option; do
+    case $option in
+    --test) tests=yes ;;
+    --lint) lint=yes ;;
+    --c) c=yes ;;
+    --linux) linux=yes ;;
+    *) echo "scripts/setup.sh: no option '$option'; --help lists them" >&2 && exit 2 ;;
+    esac
+done
 
 has() { command -v "$1" >/dev/null 2>&1; }
 rust() { scripts/rust.sh "$@" >/dev/null 2>&1; }
@@ -67,46 +70,25 @@ if [ "$linux" ]; then
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
 fi
 
-if ! rust true; then
+rustup_kernel() {
     ! has rustup || timeout 120 rustup target add "${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat}" || true
-    rust true || missing="$missing rustc-web cargo-web libstd-rust-web-dev:arm64 musl-dev:arm64 lld ca-certificates"
-fi
-if [ "$lint" ] && ! linters; then
-    # shellcheck disable=SC2016
+    rust true
+}
+# shellcheck disable=SC2016
+rustup_linters() {
     ! beside_rustc '[ -x "$bin/rustup" ]' || timeout 120 rustup component add rustfmt clippy || true
-    linters || missing="$missing rustfmt-web rust-web-clippy"
-fi
+    linters
+}
+rust true || rustup_kernel || scripts/debian-rust.sh
+rust true || scripts/rust.sh true
+[ -z "$lint" ] || linters || rustup_linters || die "the Rust in use has no rustfmt and clippy"
+! has apt-get || [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 [ "$missing" ] || exit 0
 
 # The rest installs Debian's packages, as root.
 has apt-get || die "missing Debian packages:$missing
-    install their equivalents on this system; for Rust: https://rustup.rs"
-
-minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    install their equivalents on this system"
 install="apt-get install --no-install-recommends$missing"
-# shellcheck disable=SC2086 # a list of words
-simulated() { apt-get --simulate install --no-install-recommends $missing 2>/dev/null; }
-# Succeeds if Debian's Rust is new enough, or is not needed.
-new_enough() {
-    case $missing in
-    *rustc-web*)
-        candidate=$(apt-cache policy rustc-web | sed -n 's/.*Candidate: //p')
-        dpkg --compare-versions "$candidate" ge "$minimum" 2>/dev/null
-        ;;
-    esac
-}
-
-prepare=
-case $missing in
-*:arm64*)
-    { dpkg --print-architecture && dpkg --print-foreign-architectures; } | grep -qx arm64 ||
-        prepare='dpkg --add-architecture arm64 && '
-    ;;
-esac
-if [ "$prepare" ] || ! simulated >/dev/null || ! new_enough; then
-    prepare="${prepare}apt-get update"
-fi
-
 if [ "$(id -u)" = 0 ]; then
     sudo=
 elif has sudo && [ -t 0 ]; then
@@ -116,22 +98,20 @@ elif has sudo && sudo -n true 2>/dev/null; then
 else
     die "missing:$missing
 Installing them needs root. As root, run:
-    ${prepare:+$prepare && }$install"
+    $install"
 fi
-as_root() { $sudo env DEBIAN_FRONTEND=noninteractive sh -c "$1"; }
+as_root() { $sudo env DEBIAN_FRONTEND=noninteractive "$@"; }
 
+# shellcheck disable=SC2086 # a list of words
+simulated() { apt-get --simulate install --no-install-recommends $missing 2>/dev/null; }
 echo "setup: installing$missing"
-[ -z "$prepare" ] || as_root "$prepare"
-new_enough || die "rustc-web is older than Rust $minimum here
-    enable Debian's security archive, which has a newer one, or install Rust from https://rustup.rs"
-# Only an older Rust of Debian's may be removed.
-removed=$(simulated | sed -n 's/^Remv \([^ :]*\).*/\1/p' | grep -vxE 'rustc|cargo|rustfmt|rust-.*|libstd-rust-.*' || true)
+# The lists of packages may not be there.
+simulated >/dev/null || as_root apt-get update
+removed=$(simulated | sed -n 's/^Remv \([^ :]*\).*/\1/p')
 [ -z "$removed" ] || die "apt would remove $(echo "$removed" | tr '\n' ' ')
 If you agree, run as root:
     $install"
-# The package lists may be out of date: update them once and try again.
 install="$install -y -q -o DPkg::Lock::Timeout=120"
-as_root "$install" || as_root "apt-get update && $install"
-
-[ -z "$lint" ] || linters || die "rustfmt and clippy are still missing"
-rust true || scripts/rust.sh true
+# The lists may be out of date. A command is a list of words.
+# shellcheck disable=SC2086
+as_root $install || { as_root apt-get update && as_root $install; }

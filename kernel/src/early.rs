@@ -36,7 +36,7 @@ impl Moment {
 }
 
 /// The splits of each moment, and those of them that failed.
-static SPLITS: [AtomicU64; Moment::ALL.len()] = [const { AtomicU64::new(0) }; _];
+static SPLITS: [AtomicU64; Moment::ALL.len()] = [const { AtomicU64::new(0) }; Moment::ALL.len()];
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the splits at a moment.

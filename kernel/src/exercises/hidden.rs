@@ -105,8 +105,10 @@ impl Test<'_> {
                     translation(read.map(|_| ())) && translation(write) && now == value
                 }
             };
-            let what = format_args!("{va}, data={alias}: read {read:x?}, write {write:x?}, then {now:#x}");
-            self.tally.expect(right, what);
+            self.tally.expect(
+                right,
+                format_args!("{va}, data={alias}: read {read:x?}, write {write:x?}, then {now:#x}"),
+            );
         }
         written
     }

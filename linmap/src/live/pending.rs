@@ -46,7 +46,7 @@ impl Pending {
     const RANGES: usize = 2;
 
     pub(crate) const fn none() -> Self {
-        Self { ranges: [const { Range { first: AtomicU64::new(0), last: AtomicU64::new(0) } }; _] }
+        Self { ranges: [const { Range { first: AtomicU64::new(0), last: AtomicU64::new(0) } }; Self::RANGES] }
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Checks that the oldest Rust that Cargo.toml names, `rust-version`, accepts all crates.
+#
+# Ends with 77 if rustup cannot fetch it.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/help.sh
+PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
+oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+kernel=aarch64-unknown-none-softfloat
+
+rustup toolchain install "$oldest" --profile minimal --target "$kernel" >/dev/null 2>&1 ||
+    { echo "$0: NOT TESTED: rustup cannot fetch Rust $oldest" && exit 77; }
+# Its builds are of no use to another Rust.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/oldest-rust"
+cargo "+$oldest" check --quiet --workspace --exclude kernel --exclude bare-metal --exclude faulty-linmap --all-targets
+cargo "+$oldest" check --quiet -p kernel -p bare-metal --target "$kernel"
+echo "$0: Rust $oldest accepts all crates"
