@@ -12,10 +12,10 @@ help:     ## print this list
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
-# The kernels and the tests are built side by side.
-test:     setup ## run all tests, including those that boot the kernel; make test ONLY="host docs"
-	scripts/setup.sh --test
-	$(MAKE) --no-print-directory -j2 built-tests image fixed bare-metal
+# The kernel and the tests are built side by side; what only some tests need is built beside the others.
+test:     ## run all tests, including those that boot the kernel; make test ONLY="host docs"
+	scripts/setup.sh --test --c
+	$(MAKE) --no-print-directory -j2 built-tests image
 	$(RUST) scripts/test.sh $(ONLY)
 
 built-tests: setup
