@@ -124,8 +124,8 @@ impl Image {
         qemu.args(["-icount", "shift=0,sleep=off", "-nodefaults", "-display", "none", "-no-reboot"]);
         qemu.arg("-kernel").arg(&self.path).args(["-append", line]);
         qemu.arg("-serial").arg(format!("file:{}", serial.display()));
-        // One instruction a block, so that each one executed is a line.
-        qemu.args(["-singlestep", "-d", "exec,nochain", "-dfilter", &filter.join(",")]).arg("-D").arg(&trace);
+        qemu.args(one_instruction_a_block());
+        qemu.args(["-d", "exec,nochain", "-dfilter", &filter.join(",")]).arg("-D").arg(&trace);
         assert!(qemu.stdin(Stdio::null()).status().expect("QEMU is there").success());
         let read = |path| std::fs::read_to_string(path).expect("what QEMU wrote");
         (read(trace), read(serial))
@@ -218,5 +218,15 @@ fn windows_count_cpus_that_are_parked() {
         // The other CPUs: two in parking, one in each of two interrupts, as a call comes before. The one that parks:
         // four, two to send, three for the split.
         assert_eq!((uses("tlbi"), uses("dsb")), (2 * cpus, 4 * (cpus - 1) + 9), "{cpus} CPUs");
+    }
+}
+
+/// Returns the options by which each instruction executed is a line of a trace. QEMU 10 has another one than 7.2.
+fn one_instruction_a_block() -> &'static [&'static str] {
+    let help = Command::new("qemu-system-aarch64").arg("--help").output().expect("QEMU is there");
+    if String::from_utf8_lossy(&help.stdout).contains("one-insn-per-tb") {
+        &["-accel", "tcg,one-insn-per-tb=on"]
+    } else {
+        &["-singlestep"]
     }
 }

@@ -135,15 +135,19 @@ fn reg(ranges: &[(u64, u64)]) -> Vec<u8> {
     ranges.iter().flat_map(|(start, size)| [start.to_be_bytes(), size.to_be_bytes()].concat()).collect()
 }
 
+const NOP: u32 = 0xd503_201f;
+
 /// Returns code that jumps to the image with the tree's address in x0, after `first`.
 fn stub(first: &[u32], tree: u64, image: u64) -> Vec<u8> {
     let code: [u32; 4] = [
         0x5800_0080, // ldr x0, .+16
         0x5800_00a1, // ldr x1, .+20
         0xd61f_0020, // br x1
-        0xd503_201f, // nop
+        NOP,
     ];
-    let words = first.iter().chain(&code).flat_map(|w| w.to_le_bytes());
+    // The two addresses are aligned: without an MMU no other load is permitted.
+    let even = (first.len() % 2 == 1).then_some(NOP);
+    let words = first.iter().copied().chain(even).chain(code).flat_map(u32::to_le_bytes);
     words.chain(tree.to_le_bytes()).chain(image.to_le_bytes()).collect()
 }
 
