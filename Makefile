@@ -21,6 +21,9 @@ test:     ## run all tests, including those that boot the kernel; make test ONLY
 built-tests: setup
 	$(RUST) cargo tests --quiet --tests --test image --no-run
 
+test-clean: ## try `make run` and `make test` in a new Debian, as root; make test-clean ARGS="13 debian"; ARGS=--help lists the ways
+	scripts/test-clean.sh $(ARGS)
+
 test-linux: image ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)
 
@@ -89,4 +92,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test built-tests miri test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test built-tests miri test-clean test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
