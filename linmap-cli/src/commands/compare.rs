@@ -40,6 +40,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn compare(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
+    options.map.pausing.refuse_unless_guest(&options.sources)?;
     let read = |source| Machine::read(source, &options.map, "compare");
     let machines: Vec<Machine> = options.sources.iter().map(read).collect();
     let unread = machines.iter().filter(|machine| machine.facts.is_err()).count();

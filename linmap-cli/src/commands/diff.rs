@@ -53,6 +53,7 @@ fn diff(options: &Options) -> Result<Status, Failure> {
     if options.before == Source::Standard && options.after == Source::Standard {
         return Err(Failure::Wrong("A and B are both the standard input, which can be read once".to_owned()));
     }
+    options.map.pausing.refuse_unless_guest([&options.before, &options.after])?;
     let wanted =
         options.map.selection.range().map_or(Wanted::All, |(first, last)| Wanted::Range(first, last));
     let open = |source| open(source, wanted, options.map.pausing);

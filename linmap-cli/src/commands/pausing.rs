@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::source::Pause;
+use super::reading::Failure;
+use crate::source::{Pause, Source};
 
 /// The heading of these options in a help. `next_help_heading` would be that of the options after them as well.
 const HEADING: &str = "Halting a guest (qemu: and gdb:)";
@@ -12,13 +13,13 @@ const HEADING: &str = "Halting a guest (qemu: and gdb:)";
 /// For `qemu:` and `gdb:`; other SOURCEs are not halted.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Pausing {
-    /// The longest time that the guest is halted, in seconds such as 0.2 or as 200ms
+    /// The longest time that the guest is halted, in seconds such as 0.2 or as 200ms [default: 1]
     ///
     /// The guest is halted while its tables are read. When this time is over it runs again, whatever was read; the
     /// command then names the parts that it could not read and exits with 2. Tables of 1 GiB in 4K pages take about
     /// 20 ms through a gdbstub, and 1 ms if the guest's RAM can be read in another way.
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1", help_heading = HEADING)]
-    max_pause: Duration,
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = HEADING)]
+    max_pause: Option<Duration>,
 
     /// Let the guest run afterwards even if it was halted before
     ///
@@ -32,7 +33,31 @@ pub(crate) struct Pausing {
 
 impl From<Pausing> for Pause {
     fn from(pausing: Pausing) -> Self {
-        Self { most: pausing.max_pause, resume: pausing.resume }
+        Self { most: pausing.max_pause.unwrap_or(Duration::from_secs(1)), resume: pausing.resume }
+    }
+}
+
+impl Pausing {
+    /// Refuses the options if none of the SOURCEs is a guest.
+    ///
+    /// # Errors
+    ///
+    /// One of them is given and does not apply.
+    pub(crate) fn refuse_unless_guest<'a>(
+        self,
+        sources: impl IntoIterator<Item = &'a Source>,
+    ) -> Result<(), Failure> {
+        let option = match (self.max_pause, self.resume) {
+            (Some(_), _) => "--max-pause",
+            (None, true) => "--resume",
+            (None, false) => return Ok(()),
+        };
+        if sources.into_iter().any(|source| matches!(source, Source::Qemu(_) | Source::Gdb(_))) {
+            return Ok(());
+        }
+        Err(Failure::Wrong(format!(
+            "{option} does not apply: no SOURCE is a guest (qemu:SOCKET or gdb:HOST:PORT), and nothing else is halted"
+        )))
     }
 }
 

@@ -63,6 +63,7 @@ struct Told {
 }
 
 fn plan(options: &Options) -> Result<Told, Failure> {
+    options.refuse_random()?;
     match options.sweep {
         Some(_) => sweep(options),
         None => {

@@ -50,7 +50,9 @@ impl SourceArgument {
     }
 
     pub(crate) fn open(&self, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
-        open(self.source.as_ref().unwrap_or(&Source::Live), wanted, pausing)
+        let source = self.source.as_ref().unwrap_or(&Source::Live);
+        pausing.refuse_unless_guest([source])?;
+        open(source, wanted, pausing)
     }
 }
 

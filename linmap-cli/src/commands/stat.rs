@@ -58,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn stat(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
+    options.map.pausing.refuse_unless_guest(&options.sources)?;
     if !options.who {
         options.symbols.refuse("owners are not shown without --who")?;
     }

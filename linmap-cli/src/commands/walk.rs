@@ -70,6 +70,7 @@ fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
         }
         (Some(source), None) => {
             let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
+            options.map.pausing.refuse_unless_guest([&source])?;
             open(&source, Wanted::All, options.map.pausing)?
         }
         (None, _) => options.source.open(Wanted::All, options.map.pausing)?,

@@ -74,6 +74,7 @@ fn watch(options: &Options) -> Result<Status, Failure> {
         let why = "the standard input can be read once, and is not watched; `linmap stat -` reads it";
         return Err(Failure::Wrong(why.to_owned()));
     }
+    options.map.pausing.refuse_unless_guest([source])?;
     distinct(&[options.openmetrics.as_deref()], source.file().as_slice())?;
     let mut history = History::new(source.to_string(), options.interval);
     let mut kept = Kept::default();

@@ -121,8 +121,14 @@ fn each_cell_of_the_table_is_so() {
                         "{command}"
                     );
                 }
-                "--max-pause" => drop(run(&["--max-pause", "2"])),
-                "--resume" => drop(run(&["--resume"])),
+                "--max-pause" | "--resume" => {
+                    assert_eq!(cell, "guest");
+                    let time = if option == "--resume" { &[][..] } else { &["2"] };
+                    let more = [&[option.as_str()], time].concat();
+                    self::run(&core, command, &more)
+                        .exits(2)
+                        .says(&format!("{option} does not apply: no SOURCE"));
+                }
                 "--color" => {
                     let colors = run(&["--color", "always"]).stdout();
                     assert_eq!(

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use snapbox::{assert_data_eq, str};
 
-use crate::{KERNEL, document, printed};
+use crate::{KERNEL, document, plan, printed, text};
 
 #[test]
 fn page_sizes_side_by_side() {
@@ -169,5 +169,15 @@ fn collapse_keeps_the_map_small() {
         if of("read_only_pages") >= 16 {
             assert!(of("churned_tlb_entries") > 4 * of("collapsed_tlb_entries"), "{row}");
         }
+    }
+}
+
+#[test]
+fn options_of_random_pages_apply_to_nothing_else() {
+    for (option, more) in [("--seed", &[][..]), ("--rounds", &[]), ("--rounds", &["--sweep", "ram"])] {
+        let output = plan(&[&["--ram", "4G", option, "2"], more].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{option} {more:?}");
+        assert!(said.contains(&format!("{option} does not apply: only --sweep fragmentation")), "{said}");
     }
 }

@@ -95,6 +95,7 @@ fn too_much_for_the_machine() {
         said.contains("fork takes 4G of memory, and the machine has 1022M that aged placement"),
         "{said}"
     );
+    assert!(refused(&["--trace-format", "lackey"]).contains("--trace <FILE>"));
     assert!(refused(&["--footprint", "1K"]).contains("16M is the least"));
     assert!(refused(&["--accesses", "0"]).contains("such as 100M"));
     assert!(refused(&["--accesses", "1T"]).contains("such as 100M"));

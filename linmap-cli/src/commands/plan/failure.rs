@@ -14,6 +14,9 @@ pub(crate) enum Failure {
     #[error("which machine? Say --ram SIZE, such as 256G, --iomem FILE or --dtb FILE")]
     NoMachine,
 
+    #[error("{option} does not apply: only --sweep fragmentation has random pages")]
+    NotRandom { option: &'static str },
+
     #[error("cannot read `{}`: {error}", path.display())]
     Unreadable { path: PathBuf, error: io::Error },
 

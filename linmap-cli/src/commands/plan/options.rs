@@ -6,6 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use linmap::Granule;
 
+use super::failure::Failure;
 use super::given::MachineOptions;
 use crate::kernel_options;
 
@@ -32,14 +33,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweep")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Seed of the random pages of --sweep fragmentation
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Sweep")]
-    pub(crate) seed: u64,
+    /// Seed of the random pages of --sweep fragmentation [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Sweep")]
+    seed: Option<u64>,
 
-    /// Rounds of --sweep fragmentation, each of which replaces all read-only pages by others
-    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Sweep")]
+    /// Rounds of --sweep fragmentation, each of which replaces all read-only pages by others [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Sweep")]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
-    pub(crate) rounds: u32,
+    rounds: Option<u32>,
 
     /// Print one JSON document
     #[arg(long)]
@@ -58,6 +59,25 @@ pub(crate) enum Sweep {
 }
 
 impl Options {
+    /// Returns the seed and the rounds of the random pages.
+    pub(crate) fn random(&self) -> (u64, u32) {
+        (self.seed.unwrap_or(1), self.rounds.unwrap_or(8))
+    }
+
+    /// Refuses what applies to random pages alone, where there are none.
+    ///
+    /// # Errors
+    ///
+    /// An option is given and does not apply.
+    pub(crate) const fn refuse_random(&self) -> Result<(), Failure> {
+        let option = match (&self.sweep, self.seed, self.rounds) {
+            (Some(Sweep::Fragmentation), ..) | (_, None, None) => return Ok(()),
+            (_, Some(_), _) => "--seed",
+            (_, None, Some(_)) => "--rounds",
+        };
+        Err(Failure::NotRandom { option })
+    }
+
     /// Returns the page sizes to plan for: the one of the option, or all.
     pub(crate) fn granules(&self) -> Vec<Granule> {
         self.page_size.map_or_else(|| Granule::ALL.to_vec(), |size| vec![size])

@@ -147,12 +147,13 @@ const FRAGMENTATION: [Column; 9] = [
 ];
 
 fn fragmentation(options: &Options) -> Result<Swept, Failure> {
+    let (seed, rounds) = options.random();
     let given = Given::read(&options.machine)?;
     let mut rows = Vec::new();
     let mut notes = given.notes.clone();
     for granule in options.granules() {
         let (states, said) = lay_out(&given, granule, |laid| {
-            let states = fragments::grow(laid.layout, options.seed, options.rounds);
+            let states = fragments::grow(laid.layout, seed, rounds);
             (states.into_iter().map(|state| (state, laid.geometry)).collect::<Vec<_>>(), laid.notes)
         })?;
         notes.extend(said);
@@ -168,9 +169,9 @@ fn fragmentation(options: &Options) -> Result<Swept, Failure> {
         name: "fragmentation",
         title: "Linear map by read-only pages",
         subtitle: format!(
-            "{}, random pages (seed {}); {} rounds in which all of them are replaced by others, without collapse \
-             and with",
-            given.source, options.seed, options.rounds
+            "{}, random pages (seed {seed}); {rounds} rounds in which all of them are replaced by others, without \
+             collapse and with",
+            given.source
         ),
         columns: FRAGMENTATION.to_vec(),
         rows,

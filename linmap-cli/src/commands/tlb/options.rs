@@ -34,7 +34,7 @@ pub(crate) struct Options {
 
     /// The format of the trace
     #[arg(long, value_name = "FORMAT", value_parser = trace_format(), default_value = "auto")]
-    #[arg(help_heading = "Workload")]
+    #[arg(requires = "trace", help_heading = "Workload")]
     pub(crate) trace_format: TraceFormat,
 
     /// The workload's memory; of a trace, the most that it can touch
