@@ -65,7 +65,7 @@ debian) inside root "apt-get install -y -q --no-install-recommends cargo" >>"$ro
 rustup)
     cp "$(command -v rustup)" "$root/usr/local/bin/rustup-init"
     inside dev "rustup-init -y -q --profile minimal" >>"$root.log" 2>&1
-    # Whoever builds as root has it as well.
+    # Root has it as well.
     inside root "rustup-init -y -q --profile minimal" >>"$root.log" 2>&1
     ;;
 esac

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::csv::quoted;
 use super::options::MapOptions;
-use super::reading::{Failure, SOURCES, concluded, once, schema, source_parser};
+use super::reading::{Failure, SOURCES, concluded, once, refuse_unless_guest, schema, source_parser};
 use super::stat::Machine;
 use crate::source::Source;
 use crate::status::Status;
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn compare(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
-    options.map.pausing.refuse_unless_guest(&options.sources)?;
+    refuse_unless_guest(options.map.pausing, &options.sources)?;
     let read = |source| Machine::read(source, &options.map, "compare");
     let machines: Vec<Machine> = options.sources.iter().map(read).collect();
     let unread = machines.iter().filter(|machine| machine.facts.is_err()).count();

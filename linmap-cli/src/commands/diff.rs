@@ -9,7 +9,9 @@ use clap::Args;
 use linmap::Va;
 
 use super::options::MapOptions;
-use super::reading::{Failure, SOURCES, concluded, open, regions as regions_of, source_parser, view};
+use super::reading::{
+    Failure, SOURCES, concluded, open, refuse_unless_guest, regions as regions_of, source_parser, view,
+};
 use super::selection::Selection;
 use crate::linux::regions;
 use crate::map::image::Image;
@@ -53,7 +55,7 @@ fn diff(options: &Options) -> Result<Status, Failure> {
     if options.before == Source::Standard && options.after == Source::Standard {
         return Err(Failure::Wrong("A and B are both the standard input, which can be read once".to_owned()));
     }
-    options.map.pausing.refuse_unless_guest([&options.before, &options.after])?;
+    refuse_unless_guest(options.map.pausing, [&options.before, &options.after])?;
     let wanted =
         options.map.selection.range().map_or(Wanted::All, |(first, last)| Wanted::Range(first, last));
     let open = |source| open(source, wanted, options.map.pausing);

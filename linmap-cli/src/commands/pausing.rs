@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::reading::Failure;
-use crate::source::{Pause, Source};
+use crate::source::Pause;
 
 /// The heading of these options in a help. `next_help_heading` would be that of the options after them as well.
 const HEADING: &str = "Halting a guest (qemu: and gdb:)";
@@ -38,26 +37,13 @@ impl From<Pausing> for Pause {
 }
 
 impl Pausing {
-    /// Refuses the options if none of the SOURCEs is a guest.
-    ///
-    /// # Errors
-    ///
-    /// One of them is given and does not apply.
-    pub(crate) fn refuse_unless_guest<'a>(
-        self,
-        sources: impl IntoIterator<Item = &'a Source>,
-    ) -> Result<(), Failure> {
-        let option = match (self.max_pause, self.resume) {
-            (Some(_), _) => "--max-pause",
-            (None, true) => "--resume",
-            (None, false) => return Ok(()),
-        };
-        if sources.into_iter().any(|source| matches!(source, Source::Qemu(_) | Source::Gdb(_))) {
-            return Ok(());
+    /// Returns the name of an option that was given, if there is one.
+    pub(crate) const fn given(self) -> Option<&'static str> {
+        match (self.max_pause, self.resume) {
+            (Some(_), _) => Some("--max-pause"),
+            (None, true) => Some("--resume"),
+            (None, false) => None,
         }
-        Err(Failure::Wrong(format!(
-            "{option} does not apply: no SOURCE is a guest (qemu:SOCKET or gdb:HOST:PORT), and nothing else is halted"
-        )))
     }
 }
 

@@ -51,7 +51,7 @@ impl SourceArgument {
 
     pub(crate) fn open(&self, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
         let source = self.source.as_ref().unwrap_or(&Source::Live);
-        pausing.refuse_unless_guest([source])?;
+        refuse_unless_guest(pausing, [source])?;
         open(source, wanted, pausing)
     }
 }
@@ -77,6 +77,20 @@ pub(crate) fn once(sources: &[Source]) -> Result<(), Failure> {
         return Err(Failure::Wrong(why.to_owned()));
     }
     Ok(())
+}
+
+/// Refuses the options for halting a guest where none of the SOURCEs is one.
+pub(crate) fn refuse_unless_guest<'a>(
+    pausing: Pausing,
+    sources: impl IntoIterator<Item = &'a Source>,
+) -> Result<(), Failure> {
+    let Some(option) = pausing.given() else { return Ok(()) };
+    if sources.into_iter().any(|source| matches!(source, Source::Qemu(_) | Source::Gdb(_))) {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!(
+        "{option} does not apply: no SOURCE is a guest (qemu:SOCKET or gdb:HOST:PORT), and nothing else is halted"
+    )))
 }
 
 /// Opens a source, shows progress meanwhile, and prints its notes.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::names::SymbolsArgument;
 use super::options::MapOptions;
-use super::reading::{Failure, SOURCES, concluded, once, open, source_parser, view};
+use super::reading::{Failure, SOURCES, concluded, once, open, refuse_unless_guest, source_parser, view};
 use crate::source::{Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn stat(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
-    options.map.pausing.refuse_unless_guest(&options.sources)?;
+    refuse_unless_guest(options.map.pausing, &options.sources)?;
     if !options.who {
         options.symbols.refuse("owners are not shown without --who")?;
     }

@@ -13,7 +13,7 @@ use linmap::{Half, Pa, Va};
 
 use super::names::{Names, SymbolsArgument};
 use super::options::MapOptions;
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, open, regions, view};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, open, refuse_unless_guest, regions, view};
 use super::selection::parse_address;
 use crate::map::descent::path;
 use crate::map::image::Image;
@@ -70,7 +70,7 @@ fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
         }
         (Some(source), None) => {
             let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
-            options.map.pausing.refuse_unless_guest([&source])?;
+            refuse_unless_guest(options.map.pausing, [&source])?;
             open(&source, Wanted::All, options.map.pausing)?
         }
         (None, _) => options.source.open(Wanted::All, options.map.pausing)?,

@@ -19,7 +19,7 @@ use clap::Args;
 use super::names::SymbolsArgument;
 use super::options::MapOptions;
 use super::pausing::parse_time;
-use super::reading::{Failure, SOURCES, concluded, open_quietly, source_parser, view};
+use super::reading::{Failure, SOURCES, concluded, open_quietly, refuse_unless_guest, source_parser, view};
 use crate::distinct::distinct;
 use crate::map::view::View;
 use crate::source::{Source, Wanted};
@@ -74,7 +74,7 @@ fn watch(options: &Options) -> Result<Status, Failure> {
         let why = "the standard input can be read once, and is not watched; `linmap stat -` reads it";
         return Err(Failure::Wrong(why.to_owned()));
     }
-    options.map.pausing.refuse_unless_guest([source])?;
+    refuse_unless_guest(options.map.pausing, [source])?;
     distinct(&[options.openmetrics.as_deref()], source.file().as_slice())?;
     let mut history = History::new(source.to_string(), options.interval);
     let mut kept = Kept::default();
