@@ -194,7 +194,7 @@ initramfs() {
 
 # machine CPU MEMORY CPUS ARGUMENTS...: runs the kernel of $build, and prints what its console says. There is no ITS: a kernel
 # that another one has started would go on using the first one's interrupt tables, which nobody but EFI keeps free. On a busy
-# host CPUs stand still for long, which RCU would report.
+# host CPUs stand still for long, which RCU would report. Each line is there at once, for who waits for it.
 machine() {
     cpu=$1$narrow memory=$2 cpus=$3
     shift 3
@@ -202,7 +202,7 @@ machine() {
     timeout --foreground "${LINUX_PORT_TIMEOUT:-600}" qemu-system-aarch64 -nic none -nodefaults -nographic -serial stdio \
         -M virt,gic-version=3,its=off -cpu "$cpu" -m "$memory" -smp "$cpus" ${QEMU_MORE-} -no-reboot \
         -kernel "$build/arch/arm64/boot/Image" -initrd "$build/${INITRAMFS:-initramfs}" \
-        -append "console=ttyAMA0 panic=-1 rcupdate.rcu_cpu_stall_timeout=300 $*" </dev/null 2>&1 | tr -d '\r' || true
+        -append "console=ttyAMA0 panic=-1 rcupdate.rcu_cpu_stall_timeout=300 $*" </dev/null 2>&1 | sed -u 's/\r//g' || true
 }
 
 # boot NAME CPU MEMORY CPUS ARGUMENTS...: boots the kernel of $build; its console goes to $build/NAME.log. The end of the first
