@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/help.sh
 place=${CARGO_TARGET_DIR:-$PWD/target}/rust
-archive=$place/apt
+new=$place.new archive=$place.new/apt
 minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 rustup='Rust from https://rustup.rs needs no root, and removes nothing.'
 
@@ -30,7 +30,7 @@ apt() {
 # candidate PACKAGE: prints the version that apt would install.
 candidate() { apt apt-cache policy "$1" | sed -n 's/.*Candidate: //p'; }
 
-rm -rf "$place"
+rm -rf "$new"
 mkdir -p "$archive/lists/partial" "$archive/archives/partial"
 awk 'BEGIN { RS = ""; ORS = "\n\n" } !/^Package: (rust|cargo|clippy|libstd-rust)/' /var/lib/dpkg/status >"$archive/status"
 apt apt-get update >"$archive/log" 2>&1 || die "Debian's archive cannot be read. $rustup
@@ -51,5 +51,7 @@ $(tail -n 5 "$archive/log")"
 (cd "$archive/archives" && apt apt-get download "libstd-rust$flavour-dev:arm64" musl-dev:arm64) >>"$archive/log" 2>&1 ||
     die "the libraries of Rust for arm64 cannot be fetched:
 $(tail -n 5 "$archive/log")"
-for package in "$archive/archives"/*.deb; do dpkg-deb -x "$package" "$place"; done
-rm -rf "$archive" "${place:?}/usr/share"
+for package in "$archive/archives"/*.deb; do dpkg-deb -x "$package" "$new"; done
+rm -rf "$archive" "${new:?}/usr/share" "$place"
+# All of it is there, or nothing.
+mv "$new" "$place"

@@ -80,7 +80,7 @@ rustup_linters() {
     linters
 }
 rust true || rustup_kernel || scripts/debian-rust.sh
-rust true || scripts/rust.sh true
+scripts/rust.sh true
 [ -z "$lint" ] || linters || rustup_linters || die "the Rust in use has no rustfmt and clippy"
 ! has apt-get || [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 [ "$missing" ] || exit 0

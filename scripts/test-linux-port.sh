@@ -194,7 +194,7 @@ initramfs() {
 
 # machine CPU MEMORY CPUS ARGUMENTS...: runs the kernel of $build, and prints what its console says. There is no ITS: a kernel
 # that another one has started would go on using the first one's interrupt tables, which nobody but EFI keeps free. On a busy
-# host CPUs stand still for long, which RCU would report. Each line is there at once, for who waits for it.
+# host CPUs stand still for long, which RCU would report. Each line is there at once, so that the host can wait for it.
 machine() {
     cpu=$1$narrow memory=$2 cpus=$3
     shift 3
@@ -281,7 +281,7 @@ boots() {
     }
     # With 52 bits of small pages linmap turns itself off where the CPU has them. All other boots are on one that has not.
     [ "$kind" != 4k-52 ] || {
-        boot lpa2 "$trusted" 1536M 4 "tests=unfit,direct,kprobes,vmalloc,modules,program-secretmem"
+        boot lpa2 "$trusted" 1536M 4 "tests=unfit-root,direct,kprobes,vmalloc,modules,program-secretmem"
         narrow=,lpa2=off
     }
     boots_compared
@@ -293,7 +293,7 @@ boots() {
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on "tests=$all"
         boots_virtio_mem
         boot hotplug-pagealloc "$trusted" 2G 4 debug_pagealloc=on mem=1G linmap_test.ram=1G@2G \
-            "tests=on,add-low,add-high,remove-low,remove-high,whole,add-low,online,remove-low"
+            "tests=on,add-low,add-high,remove-low,remove-high,whole,add-high,online,remove-high"
     }
     [ -z "$short" ] || return 0
     boots_next
@@ -332,7 +332,7 @@ boots_random() {
     boot one-cpu "$trusted" 512M 1 "tests=$all"
     # As many banks of memory as linmap takes, and more.
     boot many-banks "$trusted" 1536M 4 linmap_test.holes=240 "tests=$all"
-    boot too-many-banks "$trusted" 1536M 4 linmap_test.holes=300 "tests=unfit,direct,kprobes,vmalloc,modules"
+    boot too-many-banks "$trusted" 1536M 4 linmap_test.holes=300 "tests=unfit-banks,direct,kprobes,vmalloc,modules"
     boot kfence-late "$trusted" 1536M 4 kfence.sample_interval=0 "tests=direct,kfence-late,$all"
 }
 

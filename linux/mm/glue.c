@@ -109,7 +109,7 @@ bool __init linmap_add_region(phys_addr_t start, phys_addr_t end,
 {
 	linmap_test_begin();
 	if (linmap_on && unfit()) {
-		pr_warn("linmap: off, since %s\n", unfit());
+		pr_warn("linmap: off at %llu bits, since %s\n", (u64)vabits_actual, unfit());
 		linmap_on = false;
 	}
 	if (!linmap_on)

@@ -21,7 +21,7 @@
 /*
  * A bit that only software sees. Two sections that could be in one leaf differ
  * in it, so that no collapse merges them. Memory that was there at boot does not
- * go, and has not got it.
+ * go, and does not have it.
  */
 static u64 mark(u64 pa)
 {

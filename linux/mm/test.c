@@ -359,7 +359,7 @@ static int test_kprobes(void)
 static struct task_struct *to_trace;
 static unsigned long callers[32];
 static unsigned int caller_count;
-/* Who gets none. */
+/* The task that gets none. */
 static struct task_struct *denied;
 
 bool linmap_test_alloc(void)

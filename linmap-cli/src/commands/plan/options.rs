@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", help_heading = "Sweep")]
     seed: Option<u64>,
 
-    /// Rounds of --sweep fragmentation, each of which replaces all read-only pages by others [default: 8]
+    /// Rounds of --sweep fragmentation, in each of them other pages become read-only [default: 8]
     #[arg(long, value_name = "N", help_heading = "Sweep")]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
     rounds: Option<u32>,
