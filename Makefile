@@ -5,6 +5,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Nothing is stored for the next build of the same crate: most builds here are the only one.
 export CARGO_INCREMENTAL ?= 0
 SEQUENCES ?= 1000000
+ORDERS ?= 10
 
 help:     ## print this list
 	@sed -n 's/^\([a-z-]*:\).*## /  make \1 /p' Makefile | sed 's/:/\t/' | expand -t 18
@@ -19,7 +20,7 @@ test:     ## run all tests, including those that boot the kernel; make test ONLY
 	$(RUST) scripts/test.sh $(ONLY)
 
 built-tests: setup
-	$(RUST) cargo tests --quiet --tests --test image --no-run
+	$(RUST) cargo tests --quiet --tests --test image --test commands --no-run
 
 test-clean: ## try `make run` and `make test` in a new Debian, as root; make test-clean ARGS="13 debian"; ARGS=--help lists the ways
 	scripts/test-clean.sh $(ARGS)
@@ -52,8 +53,8 @@ figures:  image command ## compare figures in documents with measured ones; ARGS
 docs:     setup ## check all links and build the book: target/book/index.html
 	$(RUST) cargo run --quiet -p book --features html -- build "$(CARGO_TARGET_DIR)/book"
 
-soak:     image command ## try many more random sequences than the tests, on the model and the image; SEQUENCES=1000000
-	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
+soak:     image command ## try many more random sequences and orders than the tests, on the model and the image; SEQUENCES=1000000 ORDERS=10
+	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) LINMAP_ORDERS=$(ORDERS) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive --test concurrent
 	scripts/soak.sh $(SEQUENCES)
 
 miri:     ## run tests of the library under Miri, which finds what the rules of Rust forbid; needs rustup

@@ -19,7 +19,7 @@ cargo clippy --all-targets --features linmap-model/cli -- -D warnings
 cargo clippy -p kernel --lib --tests -- -D warnings
 # Not in a plain build: tests that boot images, and the book as HTML.
 cargo clippy -p linmap-cli --test image --test linux -- -D warnings
-cargo clippy -p book --features html --all-targets -- -D warnings
+cargo clippy -p book --features html --all-targets --test commands -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal --profile image -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p linmap-c --lib --profile c-library --features object -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet

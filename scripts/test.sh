@@ -12,7 +12,7 @@ group() {
     case $1 in
     host) cargo tests --tests && cargo test --quiet -p house ;;
     c) scripts/test-linux-apply.sh && scripts/test-c.sh ;; # the library for kernels in C
-    image) scripts/fixed.sh && scripts/bare-metal.sh && cargo tests --test image ;; # boots in QEMU
+    image) scripts/fixed.sh 16k && scripts/bare-metal.sh && cargo tests --test image --test commands ;; # boots in QEMU
     # The library of `faults` is the model, whose examples are tested as its own.
     docs) cargo tests --doc --exclude faults ;;
     esac

@@ -87,29 +87,28 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
     Ok(broken)
 }
 
-/// Returns the documents of a repository, by their paths from its root: `*.md` there and below `docs/`.
+/// Returns the documents of a repository, by their paths from its root: all `*.md`, but for what is hidden or a cache.
 ///
 /// # Errors
 ///
 /// A directory cannot be read.
 pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut directories = vec![PathBuf::from("docs")];
-    let mut look = |directory: &Path, into: &mut Vec<PathBuf>, below: bool| -> io::Result<()> {
-        for entry in fs::read_dir(root.join(directory))? {
+    let mut directories = vec![PathBuf::new()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(root.join(&directory))? {
             let entry = entry?;
             let name = directory.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                below.then(|| into.push(name));
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            // Cargo marks its own with this file.
+            if entry.file_type()?.is_dir() && !entry.path().join("CACHEDIR.TAG").exists() {
+                directories.push(name);
             } else if is_document(&name) {
                 found.push(name);
             }
         }
-        Ok(())
-    };
-    look(Path::new(""), &mut Vec::new(), false)?;
-    while let Some(directory) = directories.pop() {
-        look(&directory, &mut directories, true)?;
     }
     found.sort();
     Ok(found)

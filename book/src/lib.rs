@@ -1,13 +1,16 @@
 //! The documents of the project: README.md and its siblings, and the book in `docs/`.
 //!
-//! [`check()`] follows every link in them, without a network. The binary builds the book. The Rust in the chapters is
+//! [`check()`] follows every link in them, without a network. [`commands()`] finds the command lines, which a test runs. The binary
+//! builds the book. The Rust in the chapters is
 //! compiled and run by `cargo test --doc -p book`.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod check;
+mod commands;
 mod document;
 
 pub use check::{Broken, Fault, check, documents, normalized};
+pub use commands::{Command, commands};
 pub use document::{Document, Link};
 
 /// Compiles the Rust in these chapters.

@@ -65,5 +65,5 @@ fn boots(results: &Results) -> String {
         format!("linmap boot --count --json {image}--page-size SIZE --ram {} {options}\n", ram.join("|"))
     };
     let lines: String = kinds.iter().map(line).collect();
-    format!("SIZE is 4k, 16k or 64k.\n\n```text\n{lines}```\n")
+    format!("SIZE is 4k, 16k or 64k.\n\n```sh\n{lines}```\n")
 }
