@@ -1,5 +1,7 @@
 #!/bin/bash
-# Builds the images for one page size: target/fixed/fixed-4k.img, -16k and -64k.
+# Builds images for one page size: target/fixed/fixed-4k.img, -16k and -64k.
+#
+#   scripts/fixed.sh [SIZE...]    default: 4k 16k 64k
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/help.sh
@@ -8,7 +10,8 @@ elf=$fixed/$(scripts/kernel-target.sh)/image/kernel
 
 # What is debugged is linmap.img.
 export CARGO_PROFILE_IMAGE_DEBUG=false
-for size in 4k 16k 64k; do
+[[ $# -gt 0 ]] || set -- 4k 16k 64k
+for size; do
     scripts/rust.sh --kernel cargo build --quiet -p kernel --bin kernel --profile image \
         --features "fixed-$size" --target-dir "$fixed"
     cargo run --quiet -p flatten -- "$elf" "$fixed/fixed-$size.img"

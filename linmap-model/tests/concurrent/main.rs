@@ -2,7 +2,7 @@
 //! nothing is lost, and no caller waits for ever.
 //!
 //! Where a test fails, `shuttle` prints the schedule, which `shuttle::replay` repeats, and the scene is printed
-//! that it was of; `LINMAP_SEED` repeats the schedules of that scene.
+//! that it was of; `LINMAP_SEED` repeats the schedules of that scene. `LINMAP_ORDERS=10` tries many more.
 
 // One description of what operations do serves these tests too, which use a part of it.
 #[allow(dead_code)]
@@ -28,7 +28,7 @@ use linmap::{Attributes, Change, ChangeFlags, Policy};
 use shuttle::rand::Rng;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
-use test_support::Rows;
+use test_support::{Rows, number};
 
 use aliased::Set;
 use operation::{List, Operation, What};
@@ -93,9 +93,24 @@ fn schedules(scheduler: impl Scheduler + 'static, run: impl Fn() + Send + Sync +
     Runner::new(scheduler, config).run(run)
 }
 
+/// The number of orders for a test that asks for `tries`: a third, or so many times that as `LINMAP_ORDERS` says.
+fn drawn(tries: usize) -> usize {
+    number("LINMAP_ORDERS").map_or(tries.div_ceil(3), |times| tries * times as usize)
+}
+
+/// Any orders.
+fn at_random(cases: &mut Rows, tries: usize, run: impl Fn() + Send + Sync + 'static) {
+    cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, drawn(tries)), run));
+}
+
 /// Orders that differ in where the callers overtake each other.
+fn overtaking(cases: &mut Rows, tries: usize, run: impl Fn() + Send + Sync + 'static) {
+    cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, drawn(tries)), run));
+}
+
+/// Orders of one scene.
 fn some(cases: &mut Rows, scene: Scene, tries: usize) {
-    cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, tries), move || scene.run()));
+    overtaking(cases, tries, move || scene.run());
 }
 
 /// All orders, or where these are more, so many and then some of all.
@@ -194,8 +209,8 @@ fn any_of_these(cases: &mut Rows, scene: &Scene, steps: &'static [Step], tries: 
         let callers = vec![some(), some(), some()];
         Scene { callers, ..scene.clone() }.run();
     };
-    cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, tries), run.clone()));
-    cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, tries), run));
+    at_random(cases, tries, run.clone());
+    overtaking(cases, tries, run);
 }
 
 /// Who meets pending invalidations returns without an old translation of its range.
@@ -350,8 +365,8 @@ fn three_callers() {
             let callers = vec![steps(), steps(), steps()];
             Scene { policy, callers, ..Scene::new(&[]) }.run();
         };
-        cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 300), run));
-        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 300), run));
+        at_random(&mut cases, 300, run);
+        overtaking(&mut cases, 300, run);
     }
 }
 
@@ -368,7 +383,7 @@ fn more_callers_are_parked() {
     for callers in 2..=steps.len() {
         let scene = Scene { policy: Policy::Park, ..Scene::new(&steps[..callers]) };
         some(&mut cases, scene.clone(), 150);
-        cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 100), move || scene.run()));
+        at_random(&mut cases, 100, move || scene.run());
     }
 }
 
@@ -435,7 +450,7 @@ fn areas_with_the_same_memory() {
             let callers = vec![steps(), steps(), steps()];
             Scene { policy, area: true, callers, ..Scene::new(&[]) }.run();
         };
-        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 150), run));
+        overtaking(&mut cases, 150, run);
     }
 }
 
@@ -492,7 +507,7 @@ fn a_repaint_and_an_area() {
             let callers = vec![vec![REPAINT], steps(), steps()];
             Scene { policy, many: true, area: true, callers, ..Scene::new(&[]) }.run();
         };
-        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 40), run));
+        overtaking(&mut cases, 40, run);
     }
 }
 
@@ -504,7 +519,7 @@ fn two_repaints() {
         let far = does(BLOCK + 9, 1, READ_ONLY);
         let scene = Scene { many, ..Scene::new(&[REPAINT, REPAINT, far]) };
         some(&mut cases, scene.clone(), 30);
-        cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 20), move || scene.run()));
+        at_random(&mut cases, 20, move || scene.run());
     }
 }
 
@@ -520,8 +535,8 @@ fn a_repaint_and_two_other_callers() {
                 let callers = vec![vec![REPAINT], steps(), steps()];
                 Scene { policy, many, callers, ..Scene::new(&[]) }.run();
             };
-            cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 50), run));
-            cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 50), run));
+            at_random(&mut cases, 50, run);
+            overtaking(&mut cases, 50, run);
         }
     }
 }
@@ -595,8 +610,8 @@ fn three_callers_in_other_gigabytes() {
             let locks = [2, 8, 64][random.gen_range(0..3)];
             Scene { policy, wide: true, callers, locks, ..Scene::new(&[]) }.run();
         };
-        cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 150), run));
-        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 250), run));
+        at_random(&mut cases, 150, run);
+        overtaking(&mut cases, 250, run);
     }
 }
 
@@ -643,7 +658,7 @@ fn tables_in_the_same_hole() {
             let locks = [2, 8, 64][random.gen_range(0..3)];
             Scene { callers, locks, ..scene.clone() }.run();
         };
-        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 150), run));
+        overtaking(&mut cases, 150, run);
     }
 }
 

@@ -15,7 +15,7 @@ use crate::remade::{self, Remade, any_remake, is_write_back};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
-const SEQUENCES: u64 = 5_000;
+const SEQUENCES: u64 = 2_500;
 
 /// The number of sequences on one machine, one after the other.
 pub(crate) const A_MACHINE: u64 = 16;
