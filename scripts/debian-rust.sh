@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/help.sh
 place=${CARGO_TARGET_DIR:-$PWD/target}/rust
 new=$place.new archive=$place.new/apt
-minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+minimum=$(scripts/rust.sh --oldest)
 rustup='Rust from https://rustup.rs needs no root, and removes nothing.'
 
 die() {

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+oldest=$(scripts/rust.sh --oldest)
 kernel=aarch64-unknown-none-softfloat
 
 rustup toolchain install "$oldest" --profile minimal --target "$kernel" >/dev/null 2>&1 ||

@@ -3,6 +3,7 @@
 #
 #   scripts/rust.sh cargo test              for the host
 #   scripts/rust.sh --kernel cargo build    for the kernel: sets its target and linker too
+#   scripts/rust.sh --oldest                prints the oldest version that builds it
 #
 # The kernel's target is rustup's bare-metal one. Without rustup, Debian's arm64 Linux target is used, linked
 # without start files and with musl for memcpy and its like, which the bare-metal target has built in.
@@ -13,10 +14,11 @@ kernel=
 case ${1-} in
 --kernel) kernel=yes && shift ;;
 esac
+minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
 case ${1-} in
+--oldest) echo "$minimum" && exit ;;
 '' | -*) echo "usage: scripts/rust.sh [--kernel] COMMAND..." >&2 && exit 2 ;;
 esac
-minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}
 # What scripts/debian-rust.sh has fetched.
 fetched=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/.." && pwd)/target}/rust

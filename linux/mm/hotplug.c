@@ -34,10 +34,10 @@ static u64 mark(u64 pa)
  * The part of a range that is in its first section. What is less than a section
  * is memory of a device. It is in pages, since its neighbour can be another's.
  */
-static struct linmap_region first_part(unsigned long va, unsigned long last, pgprot_t prot)
+static struct linmap_region first_part(unsigned long va, u64 size, pgprot_t prot)
 {
 	const u64 section = BIT_ULL(PA_SECTION_SHIFT), pa = __virt_to_phys(va);
-	const u64 bytes = min((u64)(last - va) + 1, section - (pa & (section - 1)));
+	const u64 bytes = min(size, section - (pa & (section - 1)));
 
 	return (struct linmap_region) {
 		.va = va,
@@ -50,13 +50,12 @@ static struct linmap_region first_part(unsigned long va, unsigned long last, pgp
 
 int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot, bool pages)
 {
-	const unsigned long last = va + size - 1;
 	struct linmap_region part;
 	u64 done;
 	int error;
 
 	for (done = 0; done < size; done += part.bytes) {
-		part = first_part(va + done, last, prot);
+		part = first_part(va + done, size - done, prot);
 		if (pages)
 			part.flags = LINMAP_PAGES;
 		error = linmap_add(&linear_map, &part, 0);
@@ -73,14 +72,14 @@ int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot, bool pages)
  * debug_pagealloc has taken out what is free. But memory that was left
  * read-only or invalid otherwise is somebody's mistake.
  */
-static u64 remove_part(unsigned long va, unsigned long last)
+static u64 remove_part(unsigned long va, u64 size)
 {
-	struct linmap_region part = first_part(va, last, pgprot_mhp(PAGE_KERNEL));
+	struct linmap_region part = first_part(va, size, pgprot_mhp(PAGE_KERNEL));
 	int error = linmap_remove(&linear_map, &part, 0);
 
 	if (error == -EBUSY) {
 		/* Memory of a device has no tags. */
-		part = first_part(va, last, PAGE_KERNEL);
+		part = first_part(va, size, PAGE_KERNEL);
 		error = linmap_remove(&linear_map, &part, 0);
 	}
 	if (error == -EBUSY) {
@@ -97,5 +96,5 @@ void linmap_remove_memory(unsigned long va, u64 size)
 	u64 done;
 
 	for (done = 0; done < size;)
-		done += remove_part(va + done, va + size - 1);
+		done += remove_part(va + done, size - done);
 }
