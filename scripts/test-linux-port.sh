@@ -276,7 +276,6 @@ both() {
 
 # Every way of booting a kernel, or some of them.
 boots() {
-    narrow=
     # All else is that of 4k.
     [ "$kind" != more ] || {
         boots_hotplug
@@ -477,6 +476,7 @@ headers
 for kind in ${kinds:-4k}; do
     [ "$kind" = 4k ] || [ -e "linux/test/config-$kind" ] || die "no such kind: $kind"
     build "$kind"
+    narrow=
     [ "$only_counts" ] || boots
     # With 52 bits the map is that of 48.
     case $kind in debug | more | 4k-52) ;; *) counts ;; esac
