@@ -74,7 +74,7 @@ image:    setup ## build the bootable kernel: target/linmap.img
 	$(RUST) --kernel cargo build -p kernel --bin kernel --profile image
 	$(RUST) cargo run --quiet -p flatten -- "$(CARGO_TARGET_DIR)/$$(scripts/kernel-target.sh)/image/kernel" "$(CARGO_TARGET_DIR)/linmap.img"
 
-bare-metal: setup ## build examples/bare-metal, a kernel in 150 lines: target/bare-metal.elf
+bare-metal: setup ## build examples/bare-metal, the kernel of the bring-up chapter: target/bare-metal.elf
 	scripts/bare-metal.sh
 
 c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinmap.a and linmap.h

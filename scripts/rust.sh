@@ -71,5 +71,5 @@ for target in $targets; do
     done
 done
 wanted=$(echo "$targets" | sed 's/ / or /')
-echo "$0: no complete Rust $minimum or newer for $wanted; 'make setup' installs one" >&2
+echo "$0: no complete Rust $minimum or newer for $wanted; 'make setup' brings one, and rustup (https://rustup.rs) has all targets" >&2
 exit 1

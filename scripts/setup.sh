@@ -111,7 +111,8 @@ removed=$(simulated | sed -n 's/^Remv \([^ :]*\).*/\1/p')
 [ -z "$removed" ] || die "apt would remove $(echo "$removed" | tr '\n' ' ')
 If you agree, run as root:
     $install"
-install="$install -y -q -o DPkg::Lock::Timeout=120"
+# It removes nothing, whatever newer lists say.
+install="$install -y -q --no-remove -o DPkg::Lock::Timeout=120"
 # The lists may be out of date. A command is a list of words.
 # shellcheck disable=SC2086
 as_root $install || { as_root apt-get update && as_root $install; }

@@ -6,8 +6,9 @@
 #       RUST     none, debian (its cargo is there before), or rustup (this machine's is copied, the toolchain is fetched)
 #       QEMU     backports: Debian's newer one is there before; otherwise the commands install Debian's
 #
-# All packages are there afterwards that were there before; a second `make run`, by a user who is not root, installs nothing. It needs
-# root, debootstrap and the network, and takes about an hour on two CPUs. The root is target/clean.
+# Root runs both, so they can install. All packages are there afterwards that were there before; then a user who is not root runs
+# `make run` again, which installs nothing. It needs root, debootstrap and the network, and takes about half an hour on two CPUs. The root
+# is target/clean.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/help.sh
@@ -31,6 +32,7 @@ mirror=${LINMAP_DEBIAN:-http://deb.debian.org/debian}
 # Mounts end with this process.
 [[ ${LINMAP_CLEAN-} ]] || LINMAP_CLEAN=yes exec unshare --mount --propagation private "$0" "$@"
 root=${CARGO_TARGET_DIR:-$PWD/target}/clean
+trap 'echo "test-clean: FAILED at line $LINENO; see $root.log" >&2' ERR
 rm -rf "$root"
 mkdir -p "$root"
 echo "test-clean: installing Debian $1"
@@ -63,6 +65,7 @@ inside root "apt-get update -q && useradd -m dev" >>"$root.log" 2>&1
 case $rust in
 debian) inside root "apt-get install -y -q --no-install-recommends cargo" >>"$root.log" 2>&1 ;;
 rustup)
+    command -v rustup >/dev/null || die "this machine has no rustup to copy"
     cp "$(command -v rustup)" "$root/usr/local/bin/rustup-init"
     inside dev "rustup-init -y -q --profile minimal" >>"$root.log" 2>&1
     # Root has it as well.
@@ -71,7 +74,6 @@ rustup)
 esac
 [[ -z ${3-} ]] || inside root "apt-get install -y -q --no-install-recommends -t $suite-backports qemu-system-arm" >>"$root.log" 2>&1
 git clone -q . "$root/home/dev/linmap"
-chroot "$root" chown -R dev: /home/dev/linmap
 packages >"$root.before"
 
 # step WHO COMMAND: runs a command in the clone and says how long it took.
@@ -85,16 +87,12 @@ step() {
     fi
 }
 inside root "git config --global --add safe.directory /home/dev/linmap"
-# As root, what is missing is installed; the rest is built by a user.
-step root "scripts/setup.sh"
-chroot "$root" chown -R dev: /home/dev/linmap
-step dev "make run"
-step root "scripts/setup.sh --test --c"
-chroot "$root" chown -R dev: /home/dev/linmap
-step dev "make test"
+step root "make run"
+step root "make test"
 packages >"$root.after"
 removed=$(comm -23 "$root.before" "$root.after")
 [[ -z $removed ]] || die "removed: $removed"
+chroot "$root" chown -R dev: /home/dev/linmap
 step dev "make run"
 packages | cmp -s - "$root.after" || die "the second run has installed something"
 echo "test-clean: Debian $*: $(inside root "qemu-system-aarch64 --version" | head -n 1); $(comm -13 "$root.before" "$root.after" | wc -l) packages installed, none removed"

@@ -464,7 +464,10 @@ for argument; do
         release=$argument port=$target/linux-port/$argument prefix=$argument-
         ;;
     all) kinds='4k 16k 64k 4k-52 debug more' ;;
-    *) kinds="$kinds $argument" ;;
+    *)
+        [ "$argument" = 4k ] || [ -e "linux/test/config-$argument" ] || die "no such kind: $argument; --help lists them"
+        kinds="$kinds $argument"
+        ;;
     esac
 done
 mkdir -p "$port" "$target/linux"
@@ -474,7 +477,6 @@ compare_cpus
 patch_source
 headers
 for kind in ${kinds:-4k}; do
-    [ "$kind" = 4k ] || [ -e "linux/test/config-$kind" ] || die "no such kind: $kind"
     build "$kind"
     narrow=
     [ "$only_counts" ] || boots

@@ -102,9 +102,10 @@ pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
             if entry.file_name().as_encoded_bytes().starts_with(b".") {
                 continue;
             }
-            // Cargo marks its own with this file.
-            if entry.file_type()?.is_dir() && !entry.path().join("CACHEDIR.TAG").exists() {
-                directories.push(name);
+            if entry.file_type()?.is_dir() {
+                // Cargo marks what it has made with this file.
+                let built = name == Path::new("target") || entry.path().join("CACHEDIR.TAG").exists();
+                directories.extend((!built).then_some(name));
             } else if is_document(&name) {
                 found.push(name);
             }

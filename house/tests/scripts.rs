@@ -45,6 +45,8 @@ fn what_is_no_option_is_refused() {
         ("rust.sh", &[]),
         ("rust.sh", &["--kernel"]),
         ("test.sh", &["--nosuch"]),
+        ("test-linux-port.sh", &["4k", "--nosuch"]),
+        ("test-clean.sh", &["--nosuch"]),
     ] {
         let refused = run(script, arguments);
         let said = [refused.stdout.as_slice(), &refused.stderr].concat();

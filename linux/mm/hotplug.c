@@ -32,7 +32,8 @@ static u64 mark(u64 pa)
 
 /*
  * The part of a range that is in its first section. What is less than a section
- * is memory of a device. It is in pages, since its neighbour can be another's.
+ * is memory of a device. It is in pages, since the rest of the section can belong
+ * to another device.
  */
 static struct linmap_region first_part(unsigned long va, u64 size, pgprot_t prot)
 {

@@ -20,11 +20,16 @@ unsigned int linmap_region_count __initdata;
 
 /*
  * Each bank of memory is a region, and each region in front of it splits one
- * bank: the kernel's text and data, KFENCE's pool, and a few to spare.
+ * bank: the kernel's text and data, KFENCE's pool, and a few to spare. The first
+ * answer stays, since Linux 6.12 splits a bank between two questions.
  */
 bool __init linmap_regions_are_many(void)
 {
-	return memblock.memory.cnt + 2 * 8 > LINMAP_MAX_REGIONS;
+	static unsigned int banks __initdata;
+
+	if (!banks)
+		banks = memblock.memory.cnt;
+	return banks + 2 * 8 > LINMAP_MAX_REGIONS;
 }
 
 static void __init insert(unsigned int at, u64 pa, u64 end, u64 attributes,

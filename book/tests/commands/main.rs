@@ -148,6 +148,14 @@ fn what_is_not_run_is_shown() {
 }
 
 #[test]
+fn what_ci_runs_stands_there() {
+    let steps = fs::read_to_string(root().join(".ci/run")).expect("the steps of CI");
+    let rows = not_run().into_iter().filter_map(|(words, why)| Some((words, why.strip_prefix(".ci/run")?)));
+    let stale = rows.filter(|(words, by)| !steps.contains(by.split('`').nth(1).unwrap_or(words)));
+    none(&stale.map(|(words, _)| format!("`{words}` is not in .ci/run")).collect::<Vec<_>>());
+}
+
+#[test]
 fn what_make_is_asked_for_is_there() {
     let ours = not_run()
         .into_iter()
@@ -181,7 +189,7 @@ fn what_the_text_asks_make_for_is_there() {
     none(&faults);
 }
 
-/// Whether this line of a code block begins with a program of the project, or one that builds and boots it.
+/// True if this line of a code block begins with a program of the project, or one that builds and boots it.
 fn is_command(line: &str) -> bool {
     let programs = [
         "make ",

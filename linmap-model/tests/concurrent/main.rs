@@ -2,7 +2,7 @@
 //! nothing is lost, and no caller waits for ever.
 //!
 //! Where a test fails, `shuttle` prints the schedule, which `shuttle::replay` repeats, and the scene is printed
-//! that it was of; `LINMAP_SEED` repeats the schedules of that scene. `LINMAP_ORDERS=10` tries many more.
+//! that it was of; `LINMAP_SEED` repeats the schedules of that scene. `LINMAP_ORDERS=10` tries thirty times as many.
 
 // One description of what operations do serves these tests too, which use a part of it.
 #[allow(dead_code)]
@@ -93,7 +93,7 @@ fn schedules(scheduler: impl Scheduler + 'static, run: impl Fn() + Send + Sync +
     Runner::new(scheduler, config).run(run)
 }
 
-/// The number of orders for a test that asks for `tries`: a third, or so many times that as `LINMAP_ORDERS` says.
+/// The number of orders for a test that asks for `tries`: a third of `tries`; with `LINMAP_ORDERS=N`, N times `tries`.
 fn drawn(tries: usize) -> usize {
     number("LINMAP_ORDERS").map_or(tries.div_ceil(3), |times| tries * times as usize)
 }
