@@ -45,6 +45,8 @@ builds() {
     case $1 in *-linux-*) command -v ld.lld >/dev/null && [ -e "$musl" ] ;; esac
 }
 
+# Cargo uses all CPUs. make 4.4 would give it a job of its own, which one that waits for another's lock keeps: the other has one CPU then.
+unset MAKEFLAGS
 # The Rust of the caller's PATH comes first. Debian's is in /usr/bin.
 own=$PATH own_libraries=${LD_LIBRARY_PATH-}
 for target in $targets; do
