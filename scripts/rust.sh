@@ -45,7 +45,8 @@ builds() {
     case $1 in *-linux-*) command -v ld.lld >/dev/null && [ -e "$musl" ] ;; esac
 }
 
-# Cargo uses all CPUs. make 4.4 would give it a job of its own, which one that waits for another's lock keeps: the other has one CPU then.
+# Cargo uses all CPUs. By make 4.4 it would share them with others that make has started, and one that waits for the lock of a
+# build would keep its share.
 unset MAKEFLAGS
 # The Rust of the caller's PATH comes first. Debian's is in /usr/bin.
 own=$PATH own_libraries=${LD_LIBRARY_PATH-}

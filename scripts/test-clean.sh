@@ -86,7 +86,6 @@ step() {
         die "$2, by $1, has failed; see $root.log"
     fi
 }
-inside root "git config --global --add safe.directory /home/dev/linmap"
 step root "make run"
 step root "make test"
 packages >"$root.after"
