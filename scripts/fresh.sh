@@ -11,7 +11,7 @@ log=$(mktemp)
 trap 'rm "$log"' EXIT
 
 # Parts of `cargo tests`, which `make test` has built; of the tests that boot the image, the random ones.
-parts=(--lib --bins '--test maps' '--test threads' '--test live' '--test naive' '--test concurrent' '--test hostile' '--test export'
+parts=(--lib '--bin linmap' '--test maps' '--test threads' '--test live' '--test naive' '--test concurrent' '--test hostile' '--test export'
     '--test image stress')
 failed=
 while read -r part; do

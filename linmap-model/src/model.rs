@@ -143,7 +143,7 @@ impl Model {
         inner.machine.setup().tables - inner.free.len()
     }
 
-    /// Limits the number of table pages that can still be taken, or lifts the limit.
+    /// Limits the number of table pages that can still be taken, or lifts the limit. One that is given back can be taken again.
     pub fn limit_frames(&self, left: Option<usize>) {
         self.lock().left = left;
     }

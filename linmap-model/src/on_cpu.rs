@@ -146,6 +146,7 @@ unsafe impl Memory for OnCpu<'_> {
         inner.plain.remove(&table);
         let result = inner.step(Event::Free { cpu: self.cpu, table });
         inner.free.push(table);
+        inner.left = inner.left.map(|left| left + 1);
         drop(inner);
         self.model.report(result);
     }

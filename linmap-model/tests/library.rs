@@ -2,7 +2,7 @@
 
 use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
-    Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create, create_alone,
+    Leaves, Memory, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create, create_alone,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
@@ -59,6 +59,21 @@ fn creation_keeps_every_rule_at_every_geometry() {
             model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
         }
     }
+}
+
+/// A limit counts the pages that are held: one that is given back can be taken again.
+#[test]
+fn a_limit_counts_what_is_held() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    let model = Model::new(&Setup::new(g, &[Core::STRONG])).unwrap();
+    let cpu = model.cpu(0);
+    model.limit_frames(Some(1));
+    for _ in 0..3 {
+        let frame = cpu.take().expect("one page");
+        assert!(cpu.take().is_none());
+        cpu.give(frame);
+    }
+    model.finish().unwrap_or_else(|breach| panic!("{breach}"));
 }
 
 /// Table pages run out at every number: the live root stays empty, and no page is lost.

@@ -8,18 +8,17 @@ use serde_json::Value;
 use crate::guest::{Guest, named};
 use crate::monitor::Monitor;
 
-/// Runs the command.
+/// Runs the command. How long a guest is halted on a busy host is not part of these tests.
 pub(crate) fn linmap(arguments: &[&str]) -> Output {
+    let is_guest = arguments.iter().any(|source| source.starts_with("qemu:") || source.starts_with("gdb:"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.args(arguments).stdin(Stdio::null()).output().expect("linmap runs")
+    command.args(arguments).args(is_guest.then_some("--max-pause=600"));
+    command.stdin(Stdio::null()).output().expect("linmap runs")
 }
 
 /// Returns the document that it prints.
 pub(crate) fn document(arguments: &[&str]) -> Value {
-    // The duration on a busy host is not part of these tests.
-    let is_guest = arguments.iter().any(|source| source.starts_with("qemu:") || source.starts_with("gdb:"));
-    let patient: &[&str] = if is_guest { &["--max-pause", "600"] } else { &[] };
-    let output = linmap(&[arguments, patient].concat());
+    let output = linmap(arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{stderr}"))
@@ -107,7 +106,7 @@ fn compressed_cores(guest: &Guest) -> Vec<String> {
 
 /// A dump of a halted SOURCE gives the same answers as the SOURCE.
 fn saved_says_the_same(source: &str, path: &Path) {
-    let dump = linmap(&["dump", "--json", source, "--max-pause", "600"]);
+    let dump = linmap(&["dump", "--json", source]);
     std::fs::write(path, &dump.stdout).expect("room for it");
     let path = path.to_str().expect("UTF-8");
     let again = linmap(&["dump", "--json", path]);
