@@ -1,6 +1,6 @@
 # `make run` installs missing programs, builds everything and boots.
 # RUST chooses the toolchain, and the target of the kernel.
-RUST := scripts/rust.sh
+RUST := dev/scripts/rust.sh
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Nothing is stored for the next build of the same crate: most builds here are the only one.
 export CARGO_INCREMENTAL ?= 0
@@ -15,22 +15,22 @@ run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 6
 
 # The kernel and the tests are built side by side; what only some tests need is built beside the others.
 test:     ## run all tests, including those that boot the kernel; make test ONLY="host docs"
-	scripts/setup.sh --test --c
+	dev/scripts/setup.sh --test --c
 	$(MAKE) --no-print-directory -j2 built-tests image
-	$(RUST) scripts/test.sh $(ONLY)
+	$(RUST) dev/scripts/test.sh $(ONLY)
 
 built-tests: setup
 	$(RUST) cargo tests --quiet --tests --test image --test commands --no-run
 
 test-clean: ## try `make run` and `make test` in a new Debian, as root; make test-clean ARGS="13 debian"; ARGS=--help lists the ways
-	scripts/test-clean.sh $(ARGS)
+	dev/scripts/test-clean.sh $(ARGS)
 
 test-linux: image ## read the tables of Debian's kernels under QEMU in every way; needs the network once
-	$(RUST) scripts/test-linux.sh $(ARGS)
+	$(RUST) dev/scripts/test-linux.sh $(ARGS)
 
 test-linux-port: ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once
-	scripts/setup.sh --linux
-	$(RUST) scripts/test-linux-port.sh $(ARGS)
+	dev/scripts/setup.sh --linux
+	$(RUST) dev/scripts/test-linux-port.sh $(ARGS)
 
 # Only counts boot the image; the parts on the host need none.
 bench:    $(if $(filter-out counts,$(firstword $(ARGS))),setup,image fixed command) ## run all benchmarks and write docs/benchmarks; make bench ARGS=--help lists the parts
@@ -38,7 +38,7 @@ bench:    $(if $(filter-out counts,$(firstword $(ARGS))),setup,image fixed comma
 	$(if $(ARGS),,$(RUST) cargo test --release -p linmap-cli --test maps -- --ignored --nocapture figures)
 
 fixed:    setup ## build the kernels for one page size: target/fixed/fixed-4k.img, -16k and -64k
-	$(RUST) scripts/fixed.sh
+	$(RUST) dev/scripts/fixed.sh
 
 sizes:    image fixed command ## compare their size and speed with those of the kernel for all page sizes
 	$(RUST) cargo run --quiet --release -p bench -- counts --sizes
@@ -47,7 +47,7 @@ counts:   image command ## compare exact counts with the stored ones; 2% more fa
 	$(RUST) cargo run --quiet --release -p bench -- counts $(ARGS)
 
 figures:  image command ## compare figures in documents with measured ones; ARGS=--update writes them
-	scripts/setup.sh --test
+	dev/scripts/setup.sh --test
 	$(RUST) cargo run --quiet --release -p bench -- figures $(ARGS)
 
 docs:     setup ## check all links and build the book: target/book/index.html
@@ -55,10 +55,10 @@ docs:     setup ## check all links and build the book: target/book/index.html
 
 soak:     image command ## try many more random sequences and orders than the tests, on the model and the image; SEQUENCES=1000000 ORDERS=10
 	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) LINMAP_ORDERS=$(ORDERS) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive --test concurrent
-	scripts/soak.sh $(SEQUENCES)
+	dev/scripts/soak.sh $(SEQUENCES)
 
 miri:     ## run tests of the library under Miri, which finds what the rules of Rust forbid; needs rustup
-	scripts/miri.sh
+	dev/scripts/miri.sh
 
 mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"
 	nice $(RUST) cargo run --quiet --release -p mutants -- $(ARGS)
@@ -67,28 +67,28 @@ judges:   setup ## show logs of right and wrong changes to casemate and herd7, i
 	$(RUST) cargo run --quiet -p linmap-model --example judges -- $(ARGS)
 
 lint:     ## check formatting, clippy, rustdoc, arrows between files, words, links, scripts, licences
-	scripts/setup.sh --lint
-	$(RUST) scripts/lint.sh
+	dev/scripts/setup.sh --lint
+	$(RUST) dev/scripts/lint.sh
 
 image:    setup ## build the bootable kernel: target/linmap.img
 	$(RUST) --kernel cargo build -p kernel --bin kernel --profile image
-	$(RUST) cargo run --quiet -p flatten -- "$(CARGO_TARGET_DIR)/$$(scripts/kernel-target.sh)/image/kernel" "$(CARGO_TARGET_DIR)/linmap.img"
+	$(RUST) cargo run --quiet -p flatten -- "$(CARGO_TARGET_DIR)/$$(dev/scripts/kernel-target.sh)/image/kernel" "$(CARGO_TARGET_DIR)/linmap.img"
 
 bare-metal: setup ## build examples/bare-metal, the kernel of the bring-up chapter: target/bare-metal.elf
-	scripts/bare-metal.sh
+	dev/scripts/bare-metal.sh
 
 c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinmap.a and linmap.h
-	scripts/setup.sh --c
-	scripts/c-library.sh $(ARGS)
+	dev/scripts/setup.sh --c
+	dev/scripts/c-library.sh $(ARGS)
 
 command:  setup ## build the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
 deb:      setup ## make a Debian package of the command for arm64, statically linked: target/linmap_VERSION_arm64.deb
-	$(RUST) scripts/deb.sh
+	$(RUST) dev/scripts/deb.sh
 
 setup:    ## install missing programs, and nothing else
-	@scripts/setup.sh
+	@dev/scripts/setup.sh
 
 clean:    ## remove all builds
 	$(RUST) cargo clean

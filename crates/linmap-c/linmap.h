@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * linmap: the arm64 kernel linear map. Made of linmap-c/src by its test `header`; not edited by hand.
+ * linmap: the arm64 kernel linear map. Made of crates/linmap-c/src by its test `header`; not edited by hand.
  *
  * The kernel provides the functions of the first part, and calls those of the second. Any CPU may call them at any time
  * unless they say otherwise. What returns an int64_t or an int returns a negative number on an error, LINMAP_E... below.

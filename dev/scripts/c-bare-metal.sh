@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds linmap-c/examples/bare-metal with each C compiler there is: target/c-library/bare-metal-gcc.elf and -clang.elf.
+# Builds crates/linmap-c/examples/bare-metal with each C compiler there is: target/c-library/bare-metal-gcc.elf and -clang.elf.
 #
-#   scripts/c-bare-metal.sh [COMPILER...]    default: gcc clang
+#   dev/scripts/c-bare-metal.sh [COMPILER...]    default: gcc clang
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 out=${CARGO_TARGET_DIR:-$PWD/target}/c-library
-from=linmap-c/examples/bare-metal
+from=crates/linmap-c/examples/bare-metal
 # It runs with the MMU off, too, where an access that is not aligned faults.
 flags='-std=gnu11 -O2 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-pic -fno-stack-protector -mgeneral-regs-only'
 [ $# -gt 0 ] || set -- gcc clang

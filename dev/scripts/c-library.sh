@@ -1,19 +1,19 @@
 #!/bin/sh
 # Builds linmap for kernels in C: linmap.o, liblinmap.a and linmap.h.
 #
-#   scripts/c-library.sh                         for arm64: target/c-library
-#   scripts/c-library.sh --host                  for this machine, to try it out and to test: target/c-library/host
-#   scripts/c-library.sh [--host] --features F   with features of linmap-c, for example "locks-64 fixed-4k"
+#   dev/scripts/c-library.sh                         for arm64: target/c-library
+#   dev/scripts/c-library.sh --host                  for this machine, to try it out and to test: target/c-library/host
+#   dev/scripts/c-library.sh [--host] --features F   with features of linmap-c, for example "locks-64 fixed-4k"
 #
 # The object has no debug information and no unwind tables, and exports linmap_* alone. It needs memcpy, memset and the
 # functions that linmap.h lists.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
-out=$target/c-library rust='scripts/rust.sh --kernel' objcopy=aarch64-linux-gnu-objcopy features=object
+out=$target/c-library rust='dev/scripts/rust.sh --kernel' objcopy=aarch64-linux-gnu-objcopy features=object
 if [ "${1-}" = --host ]; then
-    out=$out/host rust=scripts/rust.sh objcopy=objcopy
+    out=$out/host rust=dev/scripts/rust.sh objcopy=objcopy
     shift
 else
     # Without floating point, and with no unaligned access: a table may be made before the MMU is on.
@@ -33,4 +33,4 @@ $rust cargo rustc --quiet -p linmap-c --lib --crate-type staticlib --profile c-l
     --wildcard --keep-global-symbol='linmap_*' "$raw" "$out/linmap.o"
 rm -f "$out/liblinmap.a"
 "${objcopy%objcopy}ar" rcsD "$out/liblinmap.a" "$out/linmap.o"
-cp linmap-c/linmap.h "$out"
+cp crates/linmap-c/linmap.h "$out"

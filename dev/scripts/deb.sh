@@ -2,11 +2,11 @@
 # Makes a Debian package of the command for arm64 servers, statically linked, so that it runs on any release:
 # target/linmap_VERSION_arm64.deb. Lintian looks at it, where that is installed.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-scripts/static.sh
+dev/scripts/static.sh
 
 root=$target/deb
 rm -rf "$root"

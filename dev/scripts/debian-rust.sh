@@ -1,14 +1,14 @@
 #!/bin/sh
-# Fetches Debian's newest Rust into target/rust, for the host and for the kernel. Only scripts/rust.sh uses it: nothing is installed
+# Fetches Debian's newest Rust into target/rust, for the host and for the kernel. Only dev/scripts/rust.sh uses it: nothing is installed
 # or removed, and no root is needed.
 #
 # It is rustc if that is new enough, otherwise rustc-web, which cannot be installed beside rustc.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 place=${CARGO_TARGET_DIR:-$PWD/target}/rust
 new=$place.new archive=$place.new/apt
-minimum=$(scripts/rust.sh --oldest)
+minimum=$(dev/scripts/rust.sh --oldest)
 rustup='Rust from https://rustup.rs needs no root, and removes nothing.'
 
 die() {

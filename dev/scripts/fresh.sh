@@ -2,10 +2,10 @@
 # Tries the random tests with seeds that are drawn anew, as far as the time goes; they come in another order each time. If a
 # case fails, the exit code is 1, and the last lines have its LINMAP_SEED, which repeats it.
 #
-#   scripts/fresh.sh [MINUTES]    default: 3
+#   dev/scripts/fresh.sh [MINUTES]    default: 3
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 end=$((SECONDS + 60 * ${1:-3}))
 log=$(mktemp)
 trap 'rm "$log"' EXIT

@@ -2,13 +2,13 @@
 # Runs tests of the library under Miri, which finds what the rules of Rust forbid: races of threads, accesses beyond what a
 # pointer may reach. Those of one thread and those of several run side by side, about five minutes on two idle cores.
 #
-#   scripts/miri.sh
+#   dev/scripts/miri.sh
 #
 # Miri is that of rustup's nightly; LINMAP_NIGHTLY names another toolchain. Ends with 77 if there is none and none can be
 # fetched, and with 75 if it is told to stop and nothing had failed.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
 nightly=${LINMAP_NIGHTLY:-nightly}
 

@@ -3,10 +3,10 @@
 #
 # Ends with 77 if rustup cannot fetch it.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-oldest=$(scripts/rust.sh --oldest)
+oldest=$(dev/scripts/rust.sh --oldest)
 kernel=aarch64-unknown-none-softfloat
 
 rustup toolchain install "$oldest" --profile minimal --target "$kernel" >/dev/null 2>&1 ||

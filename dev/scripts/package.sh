@@ -1,11 +1,11 @@
 #!/bin/sh
 # Packages the crates that are published, as `cargo publish --workspace` does, without the network.
 #
-#   scripts/package.sh            seconds: part of `make lint`
-#   scripts/package.sh --build    builds each package, too, from nothing but what is in it
+#   dev/scripts/package.sh            seconds: part of `make lint`
+#   dev/scripts/package.sh --build    builds each package, too, from nothing but what is in it
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 verify=--no-verify
 published=$(grep -l '^publish = true' ./*/Cargo.toml)
 if [ "${1-}" = --build ]; then

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Runs a command with the Rust that builds linmap:
 #
-#   scripts/rust.sh cargo test              for the host
-#   scripts/rust.sh --kernel cargo build    for the kernel: sets its target and linker too
-#   scripts/rust.sh --oldest                prints the oldest version that builds it
+#   dev/scripts/rust.sh cargo test              for the host
+#   dev/scripts/rust.sh --kernel cargo build    for the kernel: sets its target and linker too
+#   dev/scripts/rust.sh --oldest                prints the oldest version that builds it
 #
 # The kernel's target is rustup's bare-metal one. Without rustup, Debian's arm64 Linux target is used, linked
 # without start files and with musl for memcpy and its like, which the bare-metal target has built in.
@@ -14,14 +14,14 @@ kernel=
 case ${1-} in
 --kernel) kernel=yes && shift ;;
 esac
-minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
+minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../../Cargo.toml")
 case ${1-} in
 --oldest) echo "$minimum" && exit ;;
-'' | -*) echo "usage: scripts/rust.sh [--kernel] COMMAND..." >&2 && exit 2 ;;
+'' | -*) echo "usage: dev/scripts/rust.sh [--kernel] COMMAND..." >&2 && exit 2 ;;
 esac
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}
-# What scripts/debian-rust.sh has fetched.
-fetched=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/.." && pwd)/target}/rust
+# What dev/scripts/debian-rust.sh has fetched.
+fetched=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/../.." && pwd)/target}/rust
 
 # place DIRECTORY: looks for Rust in `bin` of it first, or on the caller's PATH.
 place() {

@@ -1,18 +1,18 @@
 #!/bin/sh
 # Installs the programs that this machine lacks to build and boot linmap, and nothing else.
 #
-#   scripts/setup.sh             does nothing, and prints nothing, if nothing is missing
-#   scripts/setup.sh OPTION...   installs more as well, all in one go
+#   dev/scripts/setup.sh             does nothing, and prints nothing, if nothing is missing
+#   dev/scripts/setup.sh OPTION...   installs more as well, all in one go
 #       --test    what only tests use: firmware, debuggers
 #       --lint    rustfmt, clippy and shellcheck
 #       --c       gcc and binutils for arm64, and clang
 #       --linux   what builds Linux for arm64
 #
 # It says first what it installs, which needs root, and stops where a package would have to go. Rust comes from rustup if that is
-# installed and can fetch the kernel's target; otherwise scripts/debian-rust.sh fetches it, without root.
+# installed and can fetch the kernel's target; otherwise dev/scripts/debian-rust.sh fetches it, without root.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
 tests='' lint='' c='' linux=''
 for option; do
@@ -21,12 +21,12 @@ for option; do
     --lint) lint=yes ;;
     --c) c=yes ;;
     --linux) linux=yes ;;
-    *) echo "scripts/setup.sh: no option '$option'; --help lists them" >&2 && exit 2 ;;
+    *) echo "dev/scripts/setup.sh: no option '$option'; --help lists them" >&2 && exit 2 ;;
     esac
 done
 
 has() { command -v "$1" >/dev/null 2>&1; }
-rust() { scripts/rust.sh "$@" >/dev/null 2>&1; }
+rust() { dev/scripts/rust.sh "$@" >/dev/null 2>&1; }
 # Looks next to the rustc in use, because the clippy of another Rust cannot read the builds of this one.
 # shellcheck disable=SC2016 # for the inner shell
 beside_rustc() { rust sh -c 'bin=$(dirname "$(command -v rustc)") && '"$1"; }
@@ -79,8 +79,8 @@ rustup_linters() {
     ! beside_rustc '[ -x "$bin/rustup" ]' || timeout 120 rustup component add rustfmt clippy || true
     linters
 }
-rust true || rustup_kernel || scripts/debian-rust.sh
-scripts/rust.sh true
+rust true || rustup_kernel || dev/scripts/debian-rust.sh
+dev/scripts/rust.sh true
 [ -z "$lint" ] || linters || rustup_linters || die "the Rust in use has no rustfmt and clippy"
 ! has apt-get || [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 [ "$missing" ] || exit 0

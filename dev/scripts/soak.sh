@@ -4,14 +4,14 @@
 # has another amount of RAM, drawn by the seed, from 1G to 512G; QEMU reserves none of it. Prints a line for each boot:
 # page size, mode, RAM, operations, probes, wrong probes, leaks, seconds.
 #
-#   scripts/soak.sh [OPERATIONS [SEED]]    default: 1000000 operations and a random seed
+#   dev/scripts/soak.sh [OPERATIONS [SEED]]    default: 1000000 operations and a random seed
 #
 # SIZES="4k 16k" and MODES="1 2-park" select page sizes and modes, and RAM="40G" the RAM.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 operations=${1:-1000000} seed=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
-echo "scripts/soak.sh $operations $seed repeats this run"
+echo "dev/scripts/soak.sh $operations $seed repeats this run"
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # options MODE: prints the boot options of a mode.

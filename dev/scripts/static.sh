@@ -2,8 +2,8 @@
 # Builds the command for arm64 servers, statically linked and without symbols, with Rust's own linker:
 # target/aarch64-unknown-linux-musl/release/linmap.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 musl=aarch64-unknown-linux-musl
 has_musl() { [ -d "$(rustc --print target-libdir --target $musl 2>/dev/null)" ]; }
 has_musl || { command -v rustup >/dev/null && timeout 120 rustup target add $musl; } || true

@@ -2,11 +2,11 @@
 # Tests linmap for kernels in C: the header, the object, the example and the tests in C under sanitizers, and the
 # bare-metal example by each compiler under QEMU.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 out=${CARGO_TARGET_DIR:-$PWD/target}/c-library
-host=linmap-c/examples/host
-scripts/setup.sh --c
+host=crates/linmap-c/examples/host
+dev/scripts/setup.sh --c
 
 sanitized() {
     gcc -std=c11 -Wall -Wextra -Werror -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
@@ -15,22 +15,22 @@ sanitized() {
 }
 # One lock, then 64.
 for features in '' locks-64; do
-    scripts/c-library.sh --host --features "$features"
+    dev/scripts/c-library.sh --host --features "$features"
     sanitized "$host/main.c" example ${features:+-DLINMAP_LOCKS_64}
     for test in errors context adopted; do
-        sanitized linmap-c/tests/c/$test.c $test ${features:+-DLINMAP_LOCKS_64}
+        sanitized crates/linmap-c/tests/c/$test.c $test ${features:+-DLINMAP_LOCKS_64}
     done
 done
 
 # Debian's Rust does not have the target of the object.
-if ! LINMAP_KERNEL_TARGET=aarch64-unknown-none-softfloat scripts/rust.sh true 2>"$out/log"; then
+if ! LINMAP_KERNEL_TARGET=aarch64-unknown-none-softfloat dev/scripts/rust.sh true 2>"$out/log"; then
     cargo test -p linmap-c
     echo "$0: NOT TESTED: the object for arm64 and the bare-metal example, which need rustup's aarch64-unknown-none-softfloat"
     exit 0
 fi
-scripts/c-library.sh
+dev/scripts/c-library.sh
 LINMAP_OBJECT=$out/linmap.o cargo test -p linmap-c -- --include-ignored
-scripts/c-bare-metal.sh
+dev/scripts/c-bare-metal.sh
 for compiler in gcc clang; do
     qemu-system-aarch64 -M virt -cpu max -m 512M -nic none -nographic -kernel "$out/bare-metal-$compiler.elf" |
         tee "$out/$compiler.log"

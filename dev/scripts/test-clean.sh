@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tries the README's two commands as a stranger would: in a new Debian, from a clone, with what the commands themselves install.
 #
-#   scripts/test-clean.sh DEBIAN RUST [QEMU]
+#   dev/scripts/test-clean.sh DEBIAN RUST [QEMU]
 #       DEBIAN   12 or 13
 #       RUST     none, debian (its cargo is there before), or rustup (this machine's is copied, the toolchain is fetched)
 #       QEMU     backports: Debian's newer one is there before; otherwise the commands install Debian's
@@ -10,8 +10,8 @@
 # `make run` again, which installs nothing. It needs root, debootstrap and the network, and takes about half an hour on two CPUs. The root
 # is target/clean.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 
 die() {
     echo "test-clean: $*" >&2

@@ -2,8 +2,8 @@
 # Tests linux/apply on a tree of a few lines that has every place to hook: what it puts in, and that it refuses all else and
 # changes nothing then. Needs no network and no compiler.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/tree
@@ -128,7 +128,7 @@ applies() {
     (cd "$tree" && find . -type f) | grep -v /mm/linmap/ | sort >"$work/after.list"
     (cd "$work/before" && find . -type f) | sort | diff - "$work/after.list" >&2 || die "files that nobody asked for"
     cmp -s "$work/object" "$tree/arch/arm64/mm/linmap/linmap.o_shipped" || die "the object is not there"
-    for file in linux/mm/* linux/"$release"/release.* linmap-c/linmap.h; do
+    for file in linux/mm/* linux/"$release"/release.* crates/linmap-c/linmap.h; do
         put=$tree/arch/arm64/mm/linmap/${file##*/}
         case "$* $file" in
         *--test*) ;;
@@ -200,7 +200,7 @@ elsewhere() {
     rm -rf "$work/projects"
     mkdir -p "$work/projects/$1/linmap-c"
     cp -R linux "$work/projects/$1/linux"
-    cp linmap-c/linmap.h "$work/projects/$1/linmap-c/"
+    cp crates/linmap-c/linmap.h "$work/projects/$1/linmap-c/"
     make_tree 7.2
 }
 for name in 'a b' 'a&b' 'a|b' 'a;b' "a*[b]" 'a=(b)'; do

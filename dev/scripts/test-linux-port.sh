@@ -1,12 +1,12 @@
 #!/bin/sh
 # Builds Linux with linmap from Debian's source package, boots it under QEMU in many ways, and compares.
 #
-#   scripts/test-linux-port.sh          4K pages, 48 bits
-#   scripts/test-linux-port.sh all      16K and 64K pages, 52 bits, a debug kernel, and one with more features too
-#   scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug more
-#   scripts/test-linux-port.sh 6.12 ... Linux 6.12 instead of 7.2
-#   scripts/test-linux-port.sh short .. a quarter of the boots and of the counts
-#   scripts/test-linux-port.sh counts .. no boots but those that count
+#   dev/scripts/test-linux-port.sh          4K pages, 48 bits
+#   dev/scripts/test-linux-port.sh all      16K and 64K pages, 52 bits, a debug kernel, and one with more features too
+#   dev/scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug more
+#   dev/scripts/test-linux-port.sh 6.12 ... Linux 6.12 instead of 7.2
+#   dev/scripts/test-linux-port.sh short .. a quarter of the boots and of the counts
+#   dev/scripts/test-linux-port.sh counts .. no boots but those that count
 #
 # Counts of instructions are compared with docs/benchmarks/linux-port.json, and that with the book's page; --update before or
 # after the kinds writes both.
@@ -16,8 +16,8 @@
 #
 # The exit code is 77 if there is no source to be had, and 75 if a signal ends the script before anything has failed.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 port=$target/linux-port
 release=7.2
@@ -34,8 +34,8 @@ not_tested() {
 }
 
 archive=$target/linux/apt
-# shellcheck source=scripts/debian.sh
-. scripts/debian.sh
+# shellcheck source=dev/scripts/debian.sh
+. dev/scripts/debian.sh
 
 # The files that the hooks change.
 hooked() {

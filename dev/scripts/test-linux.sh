@@ -1,15 +1,15 @@
 #!/bin/sh
 # Reads the tables of Debian's kernels, booted under QEMU, from every kind of SOURCE.
 #
-#   scripts/test-linux.sh [ARGUMENTS of the test...]
+#   dev/scripts/test-linux.sh [ARGUMENTS of the test...]
 #
 # Kernels for arm64 with 4K and 16K pages, some of their modules, busybox, kexec and makedumpfile are fetched from Debian's
 # archive into target/linux, if they are not there yet, and are not installed. LINMAP_DEBIAN names a mirror; the default is
 # that of this machine's apt. Linux 6.1 and 6.12 are required. Other releases come and go with Debian's suites: the
 # available ones are tested, the others are listed.
 set -eu
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 linux=$target/linux
 musl=aarch64-unknown-linux-musl
@@ -23,8 +23,8 @@ die() {
 }
 
 archive=$linux/apt
-# shellcheck source=scripts/debian.sh
-. scripts/debian.sh
+# shellcheck source=dev/scripts/debian.sh
+. dev/scripts/debian.sh
 
 # kernel VERSION: fetches the newest kernel of that release from any suite, if one has it; `-16k` at its end is the page size.
 # Of the releases in `with_modules`, some modules of the same build are fetched as well.
@@ -96,11 +96,11 @@ for version in $others; do
     (kernel "$version") || true
 done
 
-scripts/static.sh
+dev/scripts/static.sh
 cp "$target/$musl/release/linmap" "$linux/linmap"
 cp "$target/linmap.img" "$linux/linmap.img"
 rustc --edition 2024 -O -C strip=symbols --target $musl -C linker=rust-lld \
-    -o "$linux/taker" linmap-cli/tests/linux/taker/main.rs
+    -o "$linux/taker" crates/linmap-cli/tests/linux/taker/main.rs
 LINMAP_LINUX=$linux cargo test -p linmap-cli --test linux -- --test-threads=1 "$@"
 for version in $others; do
     [ -e "$linux/vmlinuz-$version" ] ||

@@ -2,17 +2,17 @@
 # Runs the tests in groups; after a failure none begins. The host's tests run beside the others, since each program of them leaves
 # a CPU idle at its end; what the others print comes when they have ended.
 #
-#   scripts/test.sh [GROUP...]    host, c, image, docs; default: all
+#   dev/scripts/test.sh [GROUP...]    host, c, image, docs; default: all
 set -euo pipefail
-cd "$(dirname "$0")/.."
-. scripts/help.sh
+cd "$(dirname "$0")/../.."
+. dev/scripts/help.sh
 
 # `cargo tests` is in .cargo/config.toml.
 group() {
     case $1 in
     host) cargo tests --tests && cargo test --quiet -p house ;;
-    c) scripts/test-linux-apply.sh && scripts/test-c.sh ;; # the library for kernels in C
-    image) scripts/fixed.sh 16k && scripts/bare-metal.sh && cargo tests --test image --test commands ;; # boots in QEMU
+    c) dev/scripts/test-linux-apply.sh && dev/scripts/test-c.sh ;; # the library for kernels in C
+    image) dev/scripts/fixed.sh 16k && dev/scripts/bare-metal.sh && cargo tests --test image --test commands ;; # boots in QEMU
     # The library of `faults` is the model, whose examples are tested as its own.
     docs) cargo tests --doc --exclude faults ;;
     esac

@@ -1,6 +1,6 @@
 """The gdb command `linmap`: runs the command of that name on what gdb looks at.
 
-    (gdb) source tools/linmap_gdb.py
+    (gdb) source crates/linmap-cli/tools/linmap_gdb.py
     (gdb) linmap stat
     (gdb) linmap walk $pc
     (gdb) set linmap-source qemu:/run/vm.sock

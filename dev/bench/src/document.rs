@@ -8,7 +8,7 @@ use crate::counters;
 use crate::host::LIBRARIES;
 
 /// The versions that cargo chose.
-const LOCK: &str = include_str!("../../Cargo.lock");
+const LOCK: &str = include_str!("../../../Cargo.lock");
 
 /// Markdown and its plots.
 #[derive(Default)]

@@ -28,7 +28,7 @@ use crate::repository;
 /// The folder of documents that have figures; README.md has some, too.
 const DOCUMENTS: &str = "docs";
 /// The image sizes that the command assumes if it finds no image.
-const SIZES: &str = "linmap-cli/src/commands/plan/image-sizes.txt";
+const SIZES: &str = "crates/linmap-cli/src/commands/plan/image-sizes.txt";
 
 /// Compares all figures with measured ones; `--update` writes them.
 ///

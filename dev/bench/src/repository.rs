@@ -10,7 +10,7 @@ use std::{env, fs};
 /// Cargo has not said where the package is.
 pub(crate) fn root() -> Result<PathBuf, String> {
     let package = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; cargo sets it")?;
-    Ok(Path::new(&package).parent().ok_or("the package is not in a workspace")?.to_owned())
+    Ok(Path::new(&package).ancestors().nth(2).ok_or("the package is not in a workspace")?.to_owned())
 }
 
 /// Reads a file.

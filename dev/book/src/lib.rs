@@ -18,7 +18,7 @@ macro_rules! chapters {
     ($($name:ident $path:literal)*) => {
         $(
             #[cfg(doctest)]
-            #[doc = include_str!(concat!("../../docs/", $path))]
+            #[doc = include_str!(concat!("../../../docs/", $path))]
             struct $name;
         )*
     };

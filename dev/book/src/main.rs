@@ -15,7 +15,7 @@ use std::{env, io};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."));
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["check"] => check(root),
         ["build", folder] => check(root).and_then(|()| build(root, Path::new(folder))),

@@ -7,18 +7,18 @@ use std::process::{Command, Output};
 const PARTS: [&str; 4] = ["debian.sh", "help.sh", "kernel-target.sh", "rust.sh"];
 
 fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn run(script: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(Path::new("scripts").join(script));
+    let mut command = Command::new(Path::new("dev/scripts").join(script));
     command.args(arguments).current_dir(project()).output().expect("the script starts")
 }
 
 #[test]
 fn each_script_has_help() {
     let mut scripts = 0;
-    for entry in std::fs::read_dir(project().join("scripts")).expect("a directory") {
+    for entry in std::fs::read_dir(project().join("dev/scripts")).expect("a directory") {
         let path = entry.expect("a file").path();
         let name = path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
         if PARTS.contains(&&*name) {
@@ -29,7 +29,7 @@ fn each_script_has_help() {
         let head: Vec<&str> = head.iter().map(|line| line.strip_prefix("# ").unwrap_or(&line[1..])).collect();
         // Otherwise it would run.
         let first = text.lines().skip(1 + head.len()).nth(2);
-        assert_eq!(first, Some(". scripts/help.sh"), "{name}: --help is looked for first");
+        assert_eq!(first, Some(". dev/scripts/help.sh"), "{name}: --help is looked for first");
         let help = run(&name, &["--help"]);
         assert_eq!(String::from_utf8_lossy(&help.stdout).trim_end(), head.join("\n"), "{name}");
         assert!(help.status.success() && help.stderr.is_empty(), "{name}: {help:?}");

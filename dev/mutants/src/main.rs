@@ -3,7 +3,7 @@
 //!
 //! cargo-mutants lists the mutants. A sample of them is drawn by a seed and judged in a copy of the last commit, round
 //! by round (`rounds.rs`). Outcomes are stored as they come, so a run that was stopped continues. Survivors are judged
-//! by people, once, in `mutants/survivors.toml`.
+//! by people, once, in `dev/mutants/survivors.toml`.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod arguments;
@@ -34,7 +34,7 @@ use tree::Tree;
 
 const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT] [--jobs N]
 
-Judges a sample of the mutants of linmap/src in a copy of the last commit.
+Judges a sample of the mutants of crates/linmap/src in a copy of the last commit.
 
   --sample N     the number of mutants; default: 300
   --seed SEED    draws the sample, as in 7 or 0x12ab; the same seed continues a run that was stopped; default: 1
@@ -42,7 +42,7 @@ Judges a sample of the mutants of linmap/src in a copy of the last commit.
   --jobs N       so many are judged at a time, each in a copy of its own; default: 1";
 
 /// The file in which survivors are judged.
-const SURVIVORS: &str = "mutants/survivors.toml";
+const SURVIVORS: &str = "dev/mutants/survivors.toml";
 
 fn main() -> ExitCode {
     let arguments = match Asked::parse(env::args().skip(1)) {

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn package(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(name)
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().join("crates").join(name)
     }
 
     /// The directory of a test program's modules, or its only file.
@@ -129,7 +129,7 @@ mod tests {
             let path = entry.unwrap().path();
             if path.is_file() || path.join("main.rs").exists() {
                 let name = path.file_stem().unwrap().to_str().unwrap();
-                assert!(named(name), "linmap/tests/{name} is in no round");
+                assert!(named(name), "crates/linmap/tests/{name} is in no round");
                 count += 1;
             }
         }

@@ -140,7 +140,7 @@ impl Tree {
         for name in round.programs {
             let Some(program) = programs.get(*name) else {
                 let detail = format!("there is no test program `{name}` in {:?}", round.packages);
-                return Err(Error::Form { what: "mutants/src/rounds.rs".into(), detail });
+                return Err(Error::Form { what: "dev/mutants/src/rounds.rs".into(), detail });
             };
             match run(program, round)? {
                 Ran::Passed => {}

@@ -34,5 +34,5 @@ pub mod prelude {
 
 /// The examples of the repository's README compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -2,7 +2,7 @@
 /*
  * A kernel in C from its first instruction to a linear map whose pages change, for QEMU's machine `virt` with 512 MiB:
  *
- *     scripts/c-bare-metal.sh
+ *     dev/scripts/c-bare-metal.sh
  *     qemu-system-aarch64 -M virt -cpu max -m 512M -nic none -nographic -kernel target/c-library/bare-metal-gcc.elf
  */
 #include "kernel.h"

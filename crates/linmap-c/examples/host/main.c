@@ -3,8 +3,8 @@
  * A linear map in the memory of a process: made in large leaves, then changed page by page, merged again, and repainted in
  * pages. After each step it shows what the map consists of.
  *
- *     scripts/c-library.sh --host
- *     cd linmap-c/examples/host
+ *     dev/scripts/c-library.sh --host
+ *     cd crates/linmap-c/examples/host
  *     cc -I../../../target/c-library/host main.c kernel.c ../../../target/c-library/host/linmap.o && ./a.out
  */
 #include "kernel.h"

@@ -1,5 +1,5 @@
 //! The object for arm64 kernels: what it needs and exports, how it is relocated, which instructions it has, and how deep its
-//! calls go. `scripts/test-c.sh` builds it and runs this: LINMAP_OBJECT is its path.
+//! calls go. `dev/scripts/test-c.sh` builds it and runs this: LINMAP_OBJECT is its path.
 
 mod disassembly;
 mod header;
@@ -9,7 +9,7 @@ use disassembly::{Function, Line, Object, Symbols};
 use std::collections::BTreeSet;
 
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_needs_and_exports_what_the_header_says() {
     let (symbols, header) = (Symbols::read(), header::functions());
     let needed: BTreeSet<_> = symbols
@@ -24,7 +24,7 @@ fn it_needs_and_exports_what_the_header_says() {
 
 /// A position-independent kernel can relocate it: branches, addresses relative to the code, and 64-bit words of data.
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_can_be_placed_anywhere() {
     let in_code = [
         "R_AARCH64_CALL26",
@@ -49,14 +49,14 @@ fn it_can_be_placed_anywhere() {
 
 /// The state of a map begins as zeros in the memory of the kernel, not as a copy of a constant.
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_has_no_large_constant() {
     let large: Vec<_> = disassembly::data().into_iter().filter(|(_, bytes)| *bytes > 1024).collect();
     assert!(large.is_empty(), "{large:?}");
 }
 
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_uses_no_register_of_floating_point_or_simd() {
     let vector = |operand: &str| {
         let mut chars = operand.chars();
@@ -75,7 +75,7 @@ fn it_uses_no_register_of_floating_point_or_simd() {
 /// Calls through pointers need types that a kernel with control flow integrity checks. There are some in the text of a
 /// panic, after which nothing goes on.
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_calls_nothing_through_a_pointer() {
     for (name, function) in reached(&Object::read()) {
         let indirect = function
@@ -96,7 +96,7 @@ fn reached(object: &Object) -> impl Iterator<Item = (String, &Function)> {
 /// A stack trace of a kernel goes from one frame record to the next. What only a panic reaches comes from `core`, which is
 /// built without them.
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn each_function_that_calls_another_has_a_frame_record() {
     let is = |line: &Line, instruction: &str, operands: &[&str]| {
         line.instruction == instruction && line.operands.iter().zip(operands).all(|(a, b)| a == b)
@@ -116,7 +116,7 @@ fn each_function_that_calls_another_has_a_frame_record() {
 }
 
 #[test]
-#[ignore = "needs the object: scripts/test-c.sh"]
+#[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn each_call_takes_a_bounded_stack() {
     let object = Object::read();
     let mut wrong = Vec::new();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// Reads the schema of this name, such as `linmap.stat-2`.
 pub(crate) fn read(name: &str) -> Value {
-    let path = format!("{}/../docs/schema/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../docs/schema/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }

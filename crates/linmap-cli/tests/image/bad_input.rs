@@ -100,7 +100,7 @@ fn faults_and_panics_are_reported() {
         "synchronous exception (data abort: read of an address that is not mapped): ESR 0x",
     );
     assert!(faulted.says("FAR 0xdead0000"), "{}", faulted.console);
-    expect_stop(&first_gigabyte(&["--run", "panic"]), "panic at kernel/src/exercises/endings.rs:");
+    expect_stop(&first_gigabyte(&["--run", "panic"]), "panic at image/src/exercises/endings.rs:");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use crate::guest::{AMPERE_ONE, MAX};
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/bare-metal/src");
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bare-metal/src");
 /// The machine that it is for.
 const RAM: std::ops::Range<Pa> = Pa(0x4000_0000)..Pa(0x6000_0000);
 

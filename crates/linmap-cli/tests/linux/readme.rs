@@ -5,7 +5,7 @@ use crate::sources::linmap;
 
 /// Returns the block of the README with this name.
 fn shown(name: &str) -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let begin = format!("<!-- figures: linux {name} -->\n```text\n");
     let (_, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));

@@ -9,7 +9,7 @@ use crate::run::{Ran, linmap};
 
 /// Returns the rows of the table: the options, and for each command its cell.
 fn table() -> Vec<(String, Vec<(String, String)>)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
     let text = std::fs::read_to_string(path).expect("the chapter");
     let (_, section) = text.split_once("### Options of all commands that read a map").expect("the section");
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();

@@ -141,15 +141,15 @@ fn a_source_is_not_written_over() {
     assert_eq!(std::fs::read(&file).expect("a file"), before);
 }
 
-/// The picture of the documents is what is drawn now; `linmap map linmap/tests/data/ptdump-mode1.txt --svg docs/map.svg`
+/// The picture of the documents is what is drawn now; `linmap map crates/linmap/tests/data/ptdump-mode1.txt --svg docs/map.svg`
 /// writes it.
 #[test]
 fn the_picture_of_the_documents_is_up_to_date() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let file = directory.path().join("map.svg");
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    command.current_dir(root).args(["map", "linmap/tests/data/ptdump-mode1.txt", "--svg"]).arg(&file);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    command.current_dir(root).args(["map", "crates/linmap/tests/data/ptdump-mode1.txt", "--svg"]).arg(&file);
     assert!(command.output().expect("linmap runs").status.success());
     let [drawn, kept] = [&file, &Path::new(root).join("docs/map.svg")]
         .map(|file| std::fs::read_to_string(file).expect("a picture"));

@@ -230,7 +230,7 @@ fn a_page_and_a_plot_are_written_where_they_can_be() {
 /// Each result of a machine that is stored can be shown, and a document is as its schema says.
 #[test]
 fn stored_results_can_be_shown() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines");
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines");
     let files =
         std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
     let results: Vec<PathBuf> = files.filter(|path| !path.ends_with("README.md")).collect();

@@ -1,4 +1,4 @@
-//! `tools/`: the command in a real gdb and a real drgn. `scripts/setup.sh` installs both.
+//! `crates/linmap-cli/tools/`: the command in a real gdb and a real drgn. `dev/scripts/setup.sh` installs both.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use crate::core::{Core, debian};
 
 fn tools() -> String {
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../tools").to_owned()
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tools").to_owned()
 }
 
 /// Runs these commands in gdb, on a core.
@@ -20,7 +20,7 @@ fn gdb(core: &Core, commands: &[&str]) -> Output {
     command
         .env("LINMAP", env!("CARGO_BIN_EXE_linmap"))
         .output()
-        .expect("gdb-multiarch: scripts/setup.sh installs it")
+        .expect("gdb-multiarch: dev/scripts/setup.sh installs it")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -56,7 +56,7 @@ fn drgn(core: &Path, script: &str) -> Output {
     let python = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
         Command::new(python).args(["-c", "import drgn"]).output().is_ok_and(|ran| ran.status.success())
     });
-    let mut command = Command::new(python.expect("drgn: scripts/setup.sh installs python3-drgn"));
+    let mut command = Command::new(python.expect("drgn: dev/scripts/setup.sh installs python3-drgn"));
     command.arg(file).env("PYTHONPATH", tools()).env("LINMAP", env!("CARGO_BIN_EXE_linmap"));
     command.env("PYTHONDONTWRITEBYTECODE", "1").output().expect("Python runs")
 }

@@ -8,7 +8,7 @@ include!("src/patch.rs");
 
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).expect("cargo sets it");
-    let from = variable("CARGO_MANIFEST_DIR").join("../../linmap/src");
+    let from = variable("CARGO_MANIFEST_DIR").join("../../../linmap/src");
     for changed in [&from, Path::new("build.rs"), Path::new("src/patch.rs")] {
         println!("cargo::rerun-if-changed={}", changed.display());
     }
@@ -40,7 +40,7 @@ fn apply(patch: Patch, texts: &mut BTreeMap<PathBuf, String>) {
     let places: usize = texts.values().map(|text| text.matches(right).count()).sum();
     assert!(
         places == 1,
-        "{patch:?} in faults/library/src/patch.rs replaces `{right}`: that must be in linmap/src once, \
+        "{patch:?} in crates/linmap-model/faults/library/src/patch.rs replaces `{right}`: that must be in crates/linmap/src once, \
          and is there {places} times"
     );
     let wrong = wrong.replace("FAULT", &format!("crate::mistakes::is_on(crate::mistakes::Patch::{patch:?})"));

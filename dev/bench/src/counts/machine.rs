@@ -71,7 +71,7 @@ impl Machine {
         let elf = match only {
             Some(size) => self.target.join(format!("fixed/fixed-{}.elf", size.name())),
             None => {
-                let target = self.says("scripts/kernel-target.sh", &[])?;
+                let target = self.says("dev/scripts/kernel-target.sh", &[])?;
                 self.target.join(target).join("image/kernel")
             }
         };
@@ -97,7 +97,7 @@ impl Machine {
 
     pub(crate) fn versions(&self) -> Result<Versions, String> {
         let qemu = self.says("qemu-system-aarch64", &["--version"])?;
-        let rustc = self.says("scripts/rust.sh", &["--kernel", "rustc", "--version"])?;
+        let rustc = self.says("dev/scripts/rust.sh", &["--kernel", "rustc", "--version"])?;
         let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
         Ok(Versions { qemu: first(qemu), rustc: first(rustc) })
     }

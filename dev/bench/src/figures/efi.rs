@@ -6,7 +6,7 @@ use crate::report;
 
 /// QEMU with AAVMF at EL2, counting; the script that runs it is that of the tests.
 const BOOT: &str = "boot --count --json --cpus 1 --ram 12G --machine acpi=off,virtualization=on \
-                    --qemu linmap-cli/tests/image/efi-qemu";
+                    --qemu crates/linmap-cli/tests/image/efi-qemu";
 /// The second figure.
 const LIVE: &str = "from the firmware's call to the live map of 12 GiB, one CPU, QEMU with AAVMF at EL2";
 /// QEMU counts an instruction as a nanosecond.

@@ -16,7 +16,7 @@ use linmap::{
 use linmap_model::{Core, Expected, Mapping, Model, Register, Setup};
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// All command lines, and where each stands first.
@@ -197,7 +197,7 @@ fn is_command(line: &str) -> bool {
         "linmap ",
         "linmap-model ",
         "sudo ",
-        "scripts/",
+        "dev/scripts/",
         "target/release/",
         "qemu-system-",
     ];

@@ -1,30 +1,30 @@
 //! The protocol of several callers with one mistake at a time: some schedule shows each of them.
 //!
-//! The scenes are those of the model's own tests (`linmap-model/tests/concurrent`), with the library that has mistakes.
+//! The scenes are those of the model's own tests (`crates/linmap-model/tests/concurrent`), with the library that has mistakes.
 
 extern crate model as linmap_model;
 
 #[allow(dead_code)] // used by the model's own tests
-#[path = "../../../linmap-model/tests/live/aliased.rs"]
+#[path = "../../../tests/live/aliased.rs"]
 mod aliased;
-#[path = "../../../linmap-model/tests/concurrent/cut.rs"]
+#[path = "../../../tests/concurrent/cut.rs"]
 mod cut;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/flat.rs"]
+#[path = "../../../tests/live/flat.rs"]
 mod flat;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/operation.rs"]
+#[path = "../../../tests/live/operation.rs"]
 mod operation;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/remade.rs"]
+#[path = "../../../tests/live/remade.rs"]
 mod remade;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/concurrent/scene.rs"]
+#[path = "../../../tests/concurrent/scene.rs"]
 mod scene;
-#[path = "../../../linmap-model/tests/concurrent/serial.rs"]
+#[path = "../../../tests/concurrent/serial.rs"]
 mod serial;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/concurrent/system.rs"]
+#[path = "../../../tests/concurrent/system.rs"]
 mod system;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,30 +1,30 @@
 //! The library with one mistake at a time: each is caught, by the rule that it breaks.
 //!
-//! The model's own tests break the rules in sequences written by hand (`linmap-model/tests/mutants`); here the library
+//! The model's own tests break the rules in sequences written by hand (`crates/linmap-model/tests/mutants`); here the library
 //! breaks them.
 
 extern crate model as linmap_model;
 
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/aliased.rs"]
+#[path = "../../../tests/live/aliased.rs"]
 mod aliased;
 mod fault;
 mod faulty;
 #[allow(dead_code)] // used by the model's own tests
-#[path = "../../../linmap-model/tests/live/flat.rs"]
+#[path = "../../../tests/live/flat.rs"]
 mod flat;
 mod interrupted;
-#[path = "../../../linmap-model/tests/live/many_locks.rs"]
+#[path = "../../../tests/live/many_locks.rs"]
 mod many_locks;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/operation.rs"]
+#[path = "../../../tests/live/operation.rs"]
 mod operation;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/remade.rs"]
+#[path = "../../../tests/live/remade.rs"]
 mod remade;
 mod scene;
 #[allow(dead_code)]
-#[path = "../../../linmap-model/tests/live/world.rs"]
+#[path = "../../../tests/live/world.rs"]
 mod world;
 
 use linmap::mistakes::Patch;
