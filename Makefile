@@ -63,8 +63,8 @@ miri:     ## run tests of the library under Miri, which finds what the rules of 
 mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"
 	nice $(RUST) cargo run --quiet --release -p mutants -- $(ARGS)
 
-judges:   setup ## show logs of right and wrong changes to casemate and herd7, if they are installed; ARGS=DIRECTORY keeps them
-	$(RUST) cargo run --quiet -p linmap-model --example judges -- $(ARGS)
+oracles:  setup ## show logs of right and wrong changes to casemate and herd7, if they are installed; ARGS=DIRECTORY keeps them
+	$(RUST) cargo run --quiet -p linmap-model --example oracles -- $(ARGS)
 
 lint:     ## check formatting, clippy, rustdoc, arrows between files, words, links, scripts, licences
 	dev/scripts/setup.sh --lint
@@ -93,4 +93,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test built-tests miri test-clean test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test built-tests miri test-clean test-linux test-linux-port bench counts figures docs soak mutants oracles sizes lint image fixed command bare-metal c-library deb setup clean

@@ -42,7 +42,7 @@ has make || missing="$missing make"
 has cc || missing="$missing gcc libc6-dev"
 has qemu-system-aarch64 || missing="$missing qemu-system-arm"
 if [ "$tests" ]; then
-    # The tests of tools/.
+    # The tests of crates/linmap-cli/tools.
     has gdb-multiarch || missing="$missing gdb-multiarch"
     has drgn || missing="$missing python3-drgn"
     # Firmware that the image starts from under QEMU.

@@ -1,4 +1,4 @@
-//! The scenes: operations of the library, each with what the other judges must say of it.
+//! The scenes: operations of the library, each with what the oracles must say of it.
 
 use linmap::{Aliased, Attributes, Change, Granule, OaFormat, Policy, Rodata, Va};
 use linmap_model::{Barrier, Core, Event, Rule};

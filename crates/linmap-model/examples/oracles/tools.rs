@@ -1,23 +1,23 @@
-//! The other judges: where they are, how they are asked, and what they say.
+//! The oracles: where they are, how they are asked, and what they say.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The verdict of a judge on a log.
+/// The verdict of an oracle on a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// No objection: casemate checks the log, herd7 says that the wrong outcome is impossible.
     Right,
-    /// An objection, in the judge's words.
+    /// An objection, in the oracle's words.
     Wrong(String),
     /// The log cannot be expressed, in the words of the exporter.
     Inexpressible(String),
-    /// The judge cannot be asked, or does not answer.
+    /// The oracle cannot be asked, or does not answer.
     Fails(String),
 }
 
-/// A judge that is installed.
-pub(crate) struct Judge {
+/// An oracle that is installed.
+pub(crate) struct Oracle {
     program: PathBuf,
     arguments: &'static [&'static str],
     /// The end of the names of its files.
@@ -26,15 +26,15 @@ pub(crate) struct Judge {
 }
 
 /// Returns casemate's checker, if `LINMAP_CASEMATE` or the search path leads to it.
-pub(crate) fn casemate() -> Option<Judge> {
+pub(crate) fn casemate() -> Option<Oracle> {
     let program = installed("LINMAP_CASEMATE", "casemate-check")?;
-    Some(Judge { program, arguments: &["--no-trace"], extension: "log", understands: casemate_says })
+    Some(Oracle { program, arguments: &["--no-trace"], extension: "log", understands: casemate_says })
 }
 
 /// Returns herd7, if `LINMAP_HERD` or the search path leads to it.
-pub(crate) fn herd() -> Option<Judge> {
+pub(crate) fn herd() -> Option<Oracle> {
     let program = installed("LINMAP_HERD", "herd7")?;
-    Some(Judge {
+    Some(Oracle {
         program,
         arguments: &["-variant", "vmsa,fatal"],
         extension: "litmus",
@@ -75,8 +75,8 @@ fn last_line(text: &str) -> String {
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned()
 }
 
-impl Judge {
-    /// Asks the judge about a file.
+impl Oracle {
+    /// Asks the oracle about a file.
     pub(crate) fn judges(&self, file: &Path) -> Verdict {
         match Command::new(&self.program).args(self.arguments).arg(file).output() {
             Ok(output) => {
@@ -133,21 +133,21 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_is_a_program() {
-        let judge = |program: &str| Judge {
+    fn an_oracle_is_a_program() {
+        let oracle = |program: &str| Oracle {
             program: program.into(),
             arguments: &[],
             extension: "txt",
             understands: casemate_says,
         };
-        let file = std::env::temp_dir().join(format!("linmap-judge-{}.txt", std::process::id()));
+        let file = std::env::temp_dir().join(format!("linmap-oracle-{}.txt", std::process::id()));
         std::fs::write(&file, "! an alarm\n").unwrap();
-        let said = judge("cat").judges(&file);
+        let said = oracle("cat").judges(&file);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(said, Verdict::Wrong("an alarm".into()));
         // It fails on a file that is not there.
-        assert!(matches!(judge("cat").judges(&file), Verdict::Fails(why) if why.contains("linmap-judge-")));
-        let missing = judge("/nowhere/judge").judges(&file);
-        assert!(matches!(missing, Verdict::Fails(why) if why.starts_with("/nowhere/judge: ")));
+        assert!(matches!(oracle("cat").judges(&file), Verdict::Fails(why) if why.contains("linmap-oracle-")));
+        let missing = oracle("/nowhere/oracle").judges(&file);
+        assert!(matches!(missing, Verdict::Fails(why) if why.starts_with("/nowhere/oracle: ")));
     }
 }

@@ -1,11 +1,11 @@
 //! Runs of the library, judged by other programs: casemate's checker and herd7.
 //!
-//! `make judges`, or `cargo run -p linmap-model --example judges [DIRECTORY]`, where the traces and tests are then kept.
+//! `make oracles`, or `cargo run -p linmap-model --example oracles [DIRECTORY]`, where the traces and tests are then kept.
 //!
 //! Each run is judged as it is, and then without one DSB, TLBI or ISB of an operation at a time. `linmap-model` says
-//! whether that is wrong; the others must agree where they can see it. `LINMAP_CASEMATE` and `LINMAP_HERD` name the judges
+//! whether that is wrong; the others must agree where they can see it. `LINMAP_CASEMATE` and `LINMAP_HERD` name the oracles
 //! if they are not on the search path. Neither is needed: the runs are made and exported all the same, as `cargo test`
-//! does, and the column of a missing judge has `-`.
+//! does, and the column of a missing oracle has `-`.
 
 mod scenes;
 mod stage;
@@ -18,17 +18,17 @@ use linmap_model::export::{Inexpressible, Question, casemate, herd};
 use linmap_model::{Breach, Event, Machine, Setup};
 
 use scenes::{FALSE_ALARMS, SCENES, Scene, Sees};
-use tools::{Judge, Verdict};
+use tools::{Oracle, Verdict};
 
 const CASEMATE: &str = "casemate is not installed: build casemate-check as its README says (https://github.com/rems-project/casemate),
   and set LINMAP_CASEMATE to its path";
 const HERD: &str = "herd7 is not installed: `opam install herdtools7`, or Debian's package herdtools7 (trixie has none, forky has),
   and set LINMAP_HERD to its path";
 
-/// The judges, and where their files go.
-struct Judges {
-    casemate: Option<Judge>,
-    herd: Option<Judge>,
+/// The oracles, and where their files go.
+struct Oracles {
+    casemate: Option<Oracle>,
+    herd: Option<Oracle>,
     directory: PathBuf,
     logs: usize,
     /// The logs in which `linmap-model` finds a breach.
@@ -39,7 +39,7 @@ struct Judges {
 fn main() -> ExitCode {
     let named = std::env::args_os().nth(1).map(PathBuf::from);
     let kept = named.is_some();
-    let scratch = || std::env::temp_dir().join(format!("linmap-judges-{}", std::process::id()));
+    let scratch = || std::env::temp_dir().join(format!("linmap-oracles-{}", std::process::id()));
     let directory = named.unwrap_or_else(scratch);
     let (casemate, herd) = (tools::casemate(), tools::herd());
     let missing = [(casemate.is_none(), CASEMATE), (herd.is_none(), HERD)];
@@ -48,24 +48,24 @@ fn main() -> ExitCode {
         eprintln!("{}: {error}", directory.display());
         return ExitCode::from(2);
     }
-    let mut judges = Judges::new(casemate, herd, directory);
+    let mut oracles = Oracles::new(casemate, herd, directory);
     println!("{:<34} {:<24} {:<12} {:<14} casemate", "run", "without", "linmap-model", "herd7");
-    SCENES.iter().for_each(|scene| judges.judge(scene));
+    SCENES.iter().for_each(|scene| oracles.judge(scene));
     if !kept {
         // Nothing depends on it.
-        _ = std::fs::remove_dir_all(&judges.directory);
+        _ = std::fs::remove_dir_all(&oracles.directory);
     }
     println!("\nFalse alarms of casemate:");
     FALSE_ALARMS.iter().for_each(|alarm| println!("- {}: {}", alarm.text, alarm.reason));
     println!(
         "\n{} logs, {} of them wrong, {} verdicts other than expected",
-        judges.logs, judges.wrong, judges.mistakes
+        oracles.logs, oracles.wrong, oracles.mistakes
     );
-    if judges.mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if oracles.mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-impl Judges {
-    const fn new(casemate: Option<Judge>, herd: Option<Judge>, directory: PathBuf) -> Self {
+impl Oracles {
+    const fn new(casemate: Option<Oracle>, herd: Option<Oracle>, directory: PathBuf) -> Self {
         Self { casemate, herd, directory, logs: 0, wrong: 0, mistakes: 0 }
     }
 
@@ -157,9 +157,9 @@ fn breach(setup: &Setup, events: &[Event]) -> Option<Box<Breach>> {
     judged.and_then(|()| machine.finish()).err()
 }
 
-/// The verdict of a judge on a text; nothing if it is not installed, and there is a text.
+/// The verdict of an oracle on a text; nothing if it is not installed, and there is a text.
 fn verdict(
-    judge: Option<&Judge>,
+    oracle: Option<&Oracle>,
     directory: &Path,
     name: &str,
     text: Result<String, Inexpressible>,
@@ -168,10 +168,10 @@ fn verdict(
         Ok(text) => text,
         Err(why) => return Some(Verdict::Inexpressible(why.to_string())),
     };
-    let judge = judge?;
-    let file = directory.join(format!("{name}.{}", judge.extension));
+    let oracle = oracle?;
+    let file = directory.join(format!("{name}.{}", oracle.extension));
     Some(match std::fs::write(&file, text) {
-        Ok(()) => judge.judges(&file),
+        Ok(()) => oracle.judges(&file),
         Err(error) => Verdict::Fails(format!("{}: {error}", file.display())),
     })
 }
@@ -185,7 +185,7 @@ fn casemate_expects(scene: &Scene) -> Verdict {
     }
 }
 
-/// Returns true if a verdict is of the kind that was expected, and in those words if there are any. A judge that was not
+/// Returns true if a verdict is of the kind that was expected, and in those words if there are any. An oracle that was not
 /// asked disagrees with nothing but that the log cannot be expressed: it was.
 fn agrees(found: Option<&Verdict>, expected: &Verdict) -> bool {
     match (found, expected) {
@@ -212,19 +212,19 @@ mod tests {
 
     /// Every run is right and is exported or refused as its scene says. Each has a step without which it is wrong.
     #[test]
-    fn runs_are_exported_without_other_judges() {
-        let mut judges = Judges::new(None, None, PathBuf::new());
+    fn runs_are_exported_without_oracles() {
+        let mut oracles = Oracles::new(None, None, PathBuf::new());
         let mut harmless = Vec::new();
         for scene in SCENES {
-            let wrong = judges.wrong;
-            judges.judge(scene);
-            assert_eq!(judges.mistakes, 0, "{}", scene.name);
-            if judges.wrong == wrong {
+            let wrong = oracles.wrong;
+            oracles.judge(scene);
+            assert_eq!(oracles.mistakes, 0, "{}", scene.name);
+            if oracles.wrong == wrong {
                 harmless.push(scene.name);
             }
         }
         assert_eq!(harmless, [""; 0]);
-        assert!(judges.logs > 100 && judges.wrong > 60, "{} logs, {} wrong", judges.logs, judges.wrong);
+        assert!(oracles.logs > 100 && oracles.wrong > 60, "{} logs, {} wrong", oracles.logs, oracles.wrong);
     }
 
     /// Each false alarm has a run that shows it.
