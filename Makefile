@@ -84,8 +84,8 @@ c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinma
 command:  setup ## build the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
-deb:      setup ## make a Debian package of the command for arm64, statically linked: target/linmap_VERSION_arm64.deb
-	$(RUST) dev/scripts/deb.sh
+deb:      setup ## make Debian packages of the command for arm64 and amd64, statically linked: target/linmap_VERSION_arm64.deb; ARGS=arm64 makes one
+	$(RUST) dev/scripts/deb.sh $(ARGS)
 
 setup:    ## install missing programs, and nothing else
 	@dev/scripts/setup.sh

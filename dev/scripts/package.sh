@@ -7,7 +7,11 @@ set -eu
 cd "$(dirname "$0")/../.."
 . dev/scripts/help.sh
 verify=--no-verify
-published=$(grep -l '^publish = true' ./*/Cargo.toml)
+published=$(grep -l '^publish = true' crates/*/Cargo.toml image/*/Cargo.toml)
+
+# name MANIFEST: prints the name of a crate.
+name() { sed -n '0,/^name = /s/^name = "\(.*\)"$/\1/p' "$1"; }
+
 if [ "${1-}" = --build ]; then
     verify=
     # A package of the same version is the same to cargo: what it has of an earlier one goes, sources and what was built.
@@ -15,7 +19,7 @@ if [ "${1-}" = --build ]; then
     export CARGO_TARGET_DIR
     rm -rf "$CARGO_TARGET_DIR"
     for manifest in $published; do
-        rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$(basename "$(dirname "$manifest")")"-[0-9]*
+        rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$(name "$manifest")"-[0-9]*
     done
 fi
 
@@ -28,7 +32,7 @@ fi
 
 packages=
 for manifest in $published; do
-    crate=$(basename "$(dirname "$manifest")")
+    crate=$(name "$manifest")
     packages="$packages -p $crate"
     files=$(cargo package -p "$crate" --list --allow-dirty --offline --quiet)
     for file in README.md LICENSE-MIT LICENSE-APACHE; do

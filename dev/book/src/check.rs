@@ -1,4 +1,5 @@
-//! Follows every link of every document: to files of the repository, to headings, to included files.
+//! Follows every link of every document: to files of the repository, to headings, to included files. Paths that a document names
+//! as code have to exist as well.
 //!
 //! Web addresses are left alone, so that the check needs no network.
 
@@ -8,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::{fmt, fs, io};
 
 use crate::document::{Document, Link};
+use crate::paths::Paths;
 
 /// The list of chapters, in `docs/`.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -71,7 +73,7 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
         let document = Document::parse(&fs::read_to_string(root.join(&name))?);
         parsed.insert(name, document);
     }
-    let mut broken = Vec::new();
+    let (paths, mut broken) = (Paths::of(root)?, Vec::new());
     for (name, document) in &parsed {
         let mut report = |link: &Link, fault: Option<Fault>| {
             let Some(fault) = fault else { return };
@@ -81,13 +83,15 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
         document.links.iter().for_each(|link| report(link, followed(root, name, &parsed, link)));
         document.includes.iter().for_each(|link| report(link, included(root, name, link)));
         document.undefined.iter().for_each(|link| report(link, Some(Fault::Undefined)));
+        document.codes.iter().for_each(|link| report(link, paths.judge(name, &link.destination)));
     }
     broken.extend(without_chapter(&parsed));
     broken.sort_by(|a, b| (&a.document, a.line).cmp(&(&b.document, b.line)));
     Ok(broken)
 }
 
-/// Returns the documents of a repository, by their paths from its root: all `*.md`, but for what is hidden or a cache.
+/// Returns the documents of a repository, by their paths from its root: all `*.md`, but for what is hidden or a cache. What
+/// forges read in `.github` is not hidden.
 ///
 /// # Errors
 ///
@@ -99,7 +103,7 @@ pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
         for entry in fs::read_dir(root.join(&directory))? {
             let entry = entry?;
             let name = directory.join(entry.file_name());
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.file_name() != ".github" {
                 continue;
             }
             if entry.file_type()?.is_dir() {

@@ -1,4 +1,4 @@
-//! One Markdown document: its links, the files that it includes, and the anchors of its headings.
+//! One Markdown document: its links, the files that it includes, its code spans, and the anchors of its headings.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -25,6 +25,8 @@ pub struct Document {
     pub includes: Vec<Link>,
     /// References `[text][label]` without a definition: the labels.
     pub undefined: Vec<Link>,
+    /// What is set as code within the text, `like/this`.
+    pub codes: Vec<Link>,
     /// The anchors that GitHub and mdBook give to the headings.
     pub anchors: BTreeSet<String>,
 }
@@ -55,9 +57,12 @@ impl Document {
                     let title = heading.take().unwrap_or_default();
                     document.anchors.insert(unique(anchor(&title), &mut used));
                 }
-                Event::Text(part) | Event::Code(part) => {
+                Event::Text(ref part) | Event::Code(ref part) => {
                     if let Some(title) = &mut heading {
-                        title.push_str(&part);
+                        title.push_str(part);
+                    }
+                    if let Event::Code(code) = event {
+                        document.codes.push(link(text, code.into_string(), range));
                     }
                 }
                 Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
@@ -130,6 +135,13 @@ mod tests {
         assert_eq!(links, [("c.md#d", 1), ("f.svg", 2), ("k.md", 7)]);
         let undefined: Vec<_> = document.undefined.iter().map(|l| l.destination.as_str()).collect();
         assert_eq!(undefined, ["j"]);
+    }
+
+    #[test]
+    fn code_in_the_text_is_found() {
+        let document = Document::parse("# `a`\nb `c/d.rs`\n\n```\n`not`\n```\n");
+        let codes: Vec<_> = document.codes.iter().map(|l| (l.destination.as_str(), l.line)).collect();
+        assert_eq!(codes, [("a", 1), ("c/d.rs", 2)]);
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! The documents of the project: README.md and its siblings, and the book in `docs/`.
 //!
-//! [`check()`] follows every link in them, without a network. [`commands()`] finds the command lines, which a test runs. The binary
-//! builds the book. The Rust in the chapters is
-//! compiled and run by `cargo test --doc -p book`.
+//! [`check()`] follows every link in them, without a network, and looks for the paths that they name. [`commands()`] finds the command
+//! lines, which a test runs. The binary builds the book. The Rust in the chapters is compiled and run by `cargo test --doc -p book`.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod check;
 mod commands;
 mod document;
+mod paths;
 
 pub use check::{Broken, Fault, check, documents, normalized};
 pub use commands::{Command, commands};

@@ -60,6 +60,24 @@ fn a_broken_include_or_reference_is_found() {
 }
 
 #[test]
+fn a_path_that_does_not_exist_is_found() {
+    for (path, exists) in [
+        ("docs/live.md", true),
+        ("docs/dead.md", false),
+        ("docs/no/such", false),
+        ("gone/lib.rs", false),
+        ("/etc/gone.toml", true),
+        ("mm/gone.c", true),
+        ("target/gone.md", true),
+        ("docs/*.md", true),
+    ] {
+        let text = format!("# Title\n\n`{path}`\n");
+        let expected = if exists { vec![] } else { vec![(3, Fault::Missing)] };
+        assert_eq!(faults(&[("README.md", &text), CHAPTER]), expected, "{path}");
+    }
+}
+
+#[test]
 fn a_document_without_a_chapter_is_found() {
     let summary = ("docs/SUMMARY.md", "# Summary\n\n- [Live](live.md)\n");
     assert_eq!(faults(&[summary, CHAPTER]), []);
@@ -67,7 +85,7 @@ fn a_document_without_a_chapter_is_found() {
 }
 
 #[test]
-fn every_link_of_the_project_leads_somewhere() {
+fn every_link_and_path_of_the_project_leads_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace");
     let broken = check(root).expect("documents that can be read");
     assert!(broken.is_empty(), "{}", broken.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));

@@ -16,6 +16,19 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// The version names the commit that the command was built from.
+#[test]
+fn the_version_names_the_commit() {
+    let shown = linmap(&["--version"]).exits(0).stdout();
+    let mut git = Command::new("git");
+    let commit = git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let commit = commit.output().ok().filter(|output| output.status.success());
+    let commit = commit.map_or(String::new(), |output| {
+        format!(" ({})", String::from_utf8_lossy(&output.stdout).trim())
+    });
+    assert_eq!(shown, format!("linmap {}{commit}\n", env!("CARGO_PKG_VERSION")));
+}
+
 /// Every way to write to stdout.
 #[test]
 fn a_full_device_is_an_error() {

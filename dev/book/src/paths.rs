@@ -1,0 +1,67 @@
+//! Paths that documents name as code: those of the repository have to exist.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::check::{Fault, normalized};
+
+/// Ends of names that are sources of this repository, and of no other that documents speak of.
+const OWN: [&str; 5] = [".rs", ".md", ".sh", ".py", ".toml"];
+
+/// The places that a path can start from.
+pub(crate) struct Paths<'a> {
+    root: &'a Path,
+    /// What the root has.
+    top: Vec<OsString>,
+    /// The crates, from the root.
+    crates: Vec<PathBuf>,
+}
+
+impl<'a> Paths<'a> {
+    /// Reads the root and the directories of crates.
+    ///
+    /// # Errors
+    ///
+    /// A directory cannot be read.
+    pub(crate) fn of(root: &'a Path) -> io::Result<Self> {
+        let names = |directory: &Path| -> io::Result<Vec<OsString>> {
+            fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
+        };
+        let top = names(root)?;
+        let mut crates = Vec::new();
+        let mut directories: Vec<PathBuf> = top.iter().map(PathBuf::from).collect();
+        while let Some(directory) = directories.pop() {
+            let hidden = directory.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if !root.join(&directory).is_dir() || hidden || directory == Path::new("target") {
+                continue;
+            }
+            directories.extend(names(&root.join(&directory))?.iter().map(|name| directory.join(name)));
+            if root.join(&directory).join("Cargo.toml").is_file() {
+                crates.push(directory);
+            }
+        }
+        Ok(Self { root, top, crates })
+    }
+
+    /// Judges code in `document`. What is no path of this repository passes.
+    pub(crate) fn judge(&self, document: &Path, code: &str) -> Option<Fault> {
+        (self.means(code) && !self.exists(document, code)).then_some(Fault::Missing)
+    }
+
+    /// Returns true if code is a path of this repository, as it is or as it was: it starts as one of the root's entries, or ends
+    /// as its sources do.
+    fn means(&self, code: &str) -> bool {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
+        let Some((first, _)) = code.split_once('/').filter(|_| code.chars().all(is_plain)) else { return false };
+        let is_own = OWN.iter().any(|end| code.ends_with(end)) || self.top.iter().any(|name| name == first);
+        is_own && !first.is_empty() && first != "target"
+    }
+
+    /// Returns true if there is such a path from the root, from the document, from a crate or from its sources.
+    fn exists(&self, document: &Path, code: &str) -> bool {
+        let of_crates = self.crates.iter().flat_map(|path| [path.join(code), path.join("src").join(code)]);
+        let near = normalized(document, code);
+        [PathBuf::from(code)].into_iter().chain(near).chain(of_crates).any(|path| self.root.join(path).exists())
+    }
+}
