@@ -1,6 +1,7 @@
 //! The command line. Wrong arguments are a result, too: with `--json` they end in a document like every other error.
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -15,17 +16,23 @@ use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
 
-/// The version, and the commit where it was built from the repository.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    git_version!(args = ["--always", "--abbrev=12", "--exclude=*"], prefix = " (", suffix = ")", fallback = "")
-);
+/// Returns the version, and the commit if it was built from the repository.
+fn version() -> &'static str {
+    const COMMIT: &str = git_version!(
+        args = ["--always", "--abbrev=12", "--exclude=*"],
+        prefix = " (",
+        suffix = ")",
+        fallback = ""
+    );
+    static VERSION: LazyLock<String> = LazyLock::new(|| format!("{}{COMMIT}", env!("CARGO_PKG_VERSION")));
+    &VERSION
+}
 
 /// Boot, measure and check the linear map of arm64 kernels.
 ///
 /// Exit status: 0 fine, 1 findings, 2 error.
 #[derive(Parser)]
-#[command(name = "linmap", version = VERSION, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "linmap", version = version(), arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// When to use colour; auto honours NO_COLOR
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]

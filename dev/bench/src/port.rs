@@ -164,7 +164,10 @@ fn expect_faster(kind: &str, figures: &Figures) -> Result<(), String> {
     if without.is_empty() {
         return Ok(());
     }
-    Err(format!("{} take more than Linux alone, and have no reason in dev/bench/src/port.rs", without.join(", ")))
+    Err(format!(
+        "{} take more than Linux alone, and have no reason in dev/bench/src/port.rs",
+        without.join(", ")
+    ))
 }
 
 /// Returns the table of one kind for the page.

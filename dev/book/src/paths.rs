@@ -53,7 +53,9 @@ impl<'a> Paths<'a> {
     /// as its sources do.
     fn means(&self, code: &str) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./-".contains(c);
-        let Some((first, _)) = code.split_once('/').filter(|_| code.chars().all(is_plain)) else { return false };
+        let Some((first, _)) = code.split_once('/').filter(|_| code.chars().all(is_plain)) else {
+            return false;
+        };
         let is_own = OWN.iter().any(|end| code.ends_with(end)) || self.top.iter().any(|name| name == first);
         is_own && !first.is_empty() && first != "target"
     }
@@ -62,6 +64,10 @@ impl<'a> Paths<'a> {
     fn exists(&self, document: &Path, code: &str) -> bool {
         let of_crates = self.crates.iter().flat_map(|path| [path.join(code), path.join("src").join(code)]);
         let near = normalized(document, code);
-        [PathBuf::from(code)].into_iter().chain(near).chain(of_crates).any(|path| self.root.join(path).exists())
+        [PathBuf::from(code)]
+            .into_iter()
+            .chain(near)
+            .chain(of_crates)
+            .any(|path| self.root.join(path).exists())
     }
 }

@@ -85,7 +85,8 @@ fn users() -> BTreeMap<String, String> {
 fn the_table_of_folders_is_right() {
     let (rows, users) = (rows(), users());
     let apart: Vec<PathBuf> = rows.iter().map(|row| root().join(&row.0)).collect();
-    let missing: Vec<_> = users.keys().filter(|folder| !rows.iter().any(|row| folder.starts_with(&row.0))).collect();
+    let missing: Vec<_> =
+        users.keys().filter(|folder| !rows.iter().any(|row| folder.starts_with(&row.0))).collect();
     assert!(missing.is_empty(), "folders without a row: {missing:?}");
     let mut wrong = Vec::new();
     for (folder, sources, tests, by) in &rows {

@@ -23,9 +23,8 @@ fn the_version_names_the_commit() {
     let mut git = Command::new("git");
     let commit = git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     let commit = commit.output().ok().filter(|output| output.status.success());
-    let commit = commit.map_or(String::new(), |output| {
-        format!(" ({})", String::from_utf8_lossy(&output.stdout).trim())
-    });
+    let commit = commit
+        .map_or(String::new(), |output| format!(" ({})", String::from_utf8_lossy(&output.stdout).trim()));
     assert_eq!(shown, format!("linmap {}{commit}\n", env!("CARGO_PKG_VERSION")));
 }
 
