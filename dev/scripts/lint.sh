@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.."
 
 cargo fmt --all --check
 # Random tests take their seeds from test-support, so that one variable repeats them.
-if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
+if git grep -n 'use proptest::prelude' -- '*.rs' ':!dev/test-support'; then
     echo "$0: use 'test_support::prelude' instead, which prints seeds and repeats them" >&2
     exit 1
 fi

@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use crate::document::{Document, Link};
-use crate::paths::Paths;
+use crate::paths::{Paths, normalized};
 
 /// The list of chapters, in `docs/`.
 const SUMMARY: &str = "docs/SUMMARY.md";
@@ -83,7 +83,9 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
         document.links.iter().for_each(|link| report(link, followed(root, name, &parsed, link)));
         document.includes.iter().for_each(|link| report(link, included(root, name, link)));
         document.undefined.iter().for_each(|link| report(link, Some(Fault::Undefined)));
-        document.codes.iter().for_each(|link| report(link, paths.judge(name, &link.destination)));
+        document.codes.iter().for_each(|link| {
+            report(link, paths.is_missing(name, &link.destination).then_some(Fault::Missing))
+        });
     }
     broken.extend(without_chapter(&parsed));
     broken.sort_by(|a, b| (&a.document, a.line).cmp(&(&b.document, b.line)));
@@ -117,20 +119,6 @@ pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-/// Returns the path from the root that `destination` in `document` means; `None` if it leaves the root.
-pub fn normalized(document: &Path, destination: &str) -> Option<PathBuf> {
-    let mut path = document.parent()?.to_path_buf();
-    for component in Path::new(destination).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            Component::ParentDir => path.pop().then_some(())?,
-            Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(path)
 }
 
 fn is_document(path: &Path) -> bool {

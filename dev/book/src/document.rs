@@ -25,7 +25,7 @@ pub struct Document {
     pub includes: Vec<Link>,
     /// References `[text][label]` without a definition: the labels.
     pub undefined: Vec<Link>,
-    /// What is set as code within the text, `like/this`.
+    /// Code within the text, `like/this`.
     pub codes: Vec<Link>,
     /// The anchors that GitHub and mdBook give to the headings.
     pub anchors: BTreeSet<String>,

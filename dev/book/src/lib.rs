@@ -9,9 +9,10 @@ mod commands;
 mod document;
 mod paths;
 
-pub use check::{Broken, Fault, check, documents, normalized};
+pub use check::{Broken, Fault, check, documents};
 pub use commands::{Command, commands};
 pub use document::{Document, Link};
+pub use paths::normalized;
 
 /// Compiles the Rust in these chapters.
 macro_rules! chapters {

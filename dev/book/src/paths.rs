@@ -1,10 +1,8 @@
 //! Paths that documents name as code: those of the repository have to exist.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
-
-use crate::check::{Fault, normalized};
 
 /// Ends of names that are sources of this repository, and of no other that documents speak of.
 const OWN: [&str; 5] = [".rs", ".md", ".sh", ".py", ".toml"];
@@ -12,7 +10,7 @@ const OWN: [&str; 5] = [".rs", ".md", ".sh", ".py", ".toml"];
 /// The places that a path can start from.
 pub(crate) struct Paths<'a> {
     root: &'a Path,
-    /// What the root has.
+    /// The entries of the root.
     top: Vec<OsString>,
     /// The crates, from the root.
     crates: Vec<PathBuf>,
@@ -44,9 +42,9 @@ impl<'a> Paths<'a> {
         Ok(Self { root, top, crates })
     }
 
-    /// Judges code in `document`. What is no path of this repository passes.
-    pub(crate) fn judge(&self, document: &Path, code: &str) -> Option<Fault> {
-        (self.means(code) && !self.exists(document, code)).then_some(Fault::Missing)
+    /// Returns true if code in `document` is a path of this repository, and there is no such path.
+    pub(crate) fn is_missing(&self, document: &Path, code: &str) -> bool {
+        self.means(code) && !self.exists(document, code)
     }
 
     /// Returns true if code is a path of this repository, as it is or as it was: it starts as one of the root's entries, or ends
@@ -70,4 +68,18 @@ impl<'a> Paths<'a> {
             .chain(of_crates)
             .any(|path| self.root.join(path).exists())
     }
+}
+
+/// Returns the path from the root that `destination` in `document` means; `None` if it leaves the root.
+pub fn normalized(document: &Path, destination: &str) -> Option<PathBuf> {
+    let mut path = document.parent()?.to_path_buf();
+    for component in Path::new(destination).components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir => path.pop().then_some(())?,
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path)
 }

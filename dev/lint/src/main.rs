@@ -69,10 +69,10 @@ fn lint(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
             say(format!("{}: against the order of rooms: {arrow}", package.name));
             faults += 1;
         }
-        let document = Path::new("ARCHITECTURE.md");
+        let document = Path::new("docs/ARCHITECTURE.md");
         let text = std::fs::read_to_string(document)
             .map_err(|source| Error::Io { path: document.into(), source })?;
-        rooms.check_drawing(&package.directory.display().to_string(), document, &text)?;
+        rooms.check_rows(&package.directory.display().to_string(), document, &text)?;
     }
     Ok(faults)
 }

@@ -63,33 +63,30 @@ impl Rooms {
         arrows.iter().filter(goes_up).collect()
     }
 
-    /// Compares the rooms with the drawing of a crate in a document: a line that begins with the crate's
-    /// directory, then one indented line for each room, as `src/room/`, `room/` or `room.rs`. A room of one file can
-    /// be left out, and so can all rooms. A list, unlike a table, is not compared.
+    /// Compares the rooms with the rows of a crate in a document: one for each room, whose first cell is the path from the
+    /// crate's directory, as `crate/src/room/` or `crate/src/room.rs`. A room of one file can be left out, and so can all
+    /// rooms. A list, unlike a table, is not compared.
     ///
     /// # Errors
     ///
-    /// If the drawing has other rooms, or these in another order.
-    pub fn check_drawing(&self, directory: &str, document: &Path, text: &str) -> Result<(), Error> {
-        let head = format!("{directory}/");
-        let inside = text.lines().skip_while(|line| line.split_whitespace().next() != Some(&head)).skip(1);
-        let drawn = inside.take_while(|line| line.starts_with(' ')).filter_map(|line| self.drawn(line));
-        let drawn: Vec<_> = drawn.collect();
+    /// If the rows have other rooms, or these in another order.
+    pub fn check_rows(&self, directory: &str, document: &Path, text: &str) -> Result<(), Error> {
+        let head = format!("| `{directory}/src/");
+        let rows = text.lines().filter_map(|line| line.strip_prefix(&head)?.split('`').next());
+        let rows: Vec<_> = rows.filter_map(|path| self.named(path)).collect();
         let files = |room: usize| self.places.values().filter(|place| **place == room).count();
         let rooms = self.names.iter().enumerate();
-        let expected = rooms.filter(|(room, name)| files(*room) > 1 || drawn.contains(&name.as_str()));
-        if !self.is_table || drawn.is_empty() || expected.map(|(_, name)| name).eq(&drawn) {
+        let expected = rooms.filter(|(room, name)| files(*room) > 1 || rows.contains(&name.as_str()));
+        if !self.is_table || rows.is_empty() || expected.map(|(_, name)| name).eq(&rows) {
             return Ok(());
         }
-        let detail = format!("draws the rooms of {directory} as {drawn:?}; its root says {:?}", self.names);
+        let detail = format!("has the rooms of {directory} as {rows:?}; its root says {:?}", self.names);
         Err(Error::Rooms { path: document.into(), detail })
     }
 
-    /// The room that a line of a drawing is about.
-    fn drawn<'a>(&self, line: &'a str) -> Option<&'a str> {
-        let entry = line.split_whitespace().next()?;
-        let entry = entry.strip_prefix("src/").unwrap_or(entry);
-        let name = entry.strip_suffix('/').or_else(|| entry.strip_suffix(".rs")).unwrap_or(entry);
+    /// The room at a path from the sources of the crate.
+    fn named<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = path.strip_suffix('/').or_else(|| path.strip_suffix(".rs")).unwrap_or(path);
         self.names.iter().any(|room| room == name).then_some(name)
     }
 }

@@ -99,20 +99,25 @@ fn a_list_orders_files_of_a_room() {
 }
 
 #[test]
-fn a_drawing_has_the_rooms_in_their_order() {
+fn rows_have_the_rooms_in_their_order() {
     let rooms = house("", "", "").rooms().expect("rooms that fit").expect("a table");
-    let draw = |text| rooms.check_drawing("made/up", Path::new("MAP.md"), text);
-    assert!(draw("a document without a drawing").is_ok());
-    assert!(
-        draw("```\nmade/up/   a crate\n  src/low/  x\n    a.rs\n  src/high.rs\nother/\n  low/\n```").is_ok()
-    );
-    assert!(draw("made/up/  a crate\nother/\n  low/\n").is_ok());
-    assert!(draw("made/up/\n  low/\n  high/\n  alone.rs\n").is_ok());
-    for wrong in [
-        "made/up/\n  high/\n  low/\n",
-        "made/up/\n  low/\n  alone.rs\n  high/\n",
-        "made/up/\n  low/\nother/\n  high/\n",
+    let check = |paths: &[&str]| {
+        let rows: String = paths.iter().map(|path| format!("| `{path}` | it |\n")).collect();
+        rooms.check_rows("made/up", Path::new("MAP.md"), &rows)
+    };
+    for right in [
+        &[][..],
+        &["made/up", "other/src/low/"],
+        &["made/up/src/low/", "made/up/src/high.rs", "other/src/low/"],
+        &["made/up/src/low/", "made/up/src/high/", "made/up/src/alone.rs"],
     ] {
-        assert!(matches!(draw(wrong), Err(Error::Rooms { .. })), "{wrong}");
+        assert!(check(right).is_ok(), "{right:?}");
+    }
+    for wrong in [
+        &["made/up/src/high/", "made/up/src/low/"][..],
+        &["made/up/src/low/", "made/up/src/alone.rs", "made/up/src/high/"],
+        &["made/up/src/low/", "other/src/high/"],
+    ] {
+        assert!(matches!(check(wrong), Err(Error::Rooms { .. })), "{wrong:?}");
     }
 }
