@@ -6,7 +6,6 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
-use kernel::record::{Lost, Record};
 use kernel_plan::serial::Kind;
 use kernel_plan::uart::FALLBACK;
 use linmap::Va;
@@ -26,8 +25,6 @@ static CONSOLE: Shared = Shared {
         line: 0,
         torn: false,
         lost: 0,
-        record: Record::new(),
-        records: false,
     }),
 };
 
@@ -110,9 +107,6 @@ struct Console {
     torn: bool,
     /// The number of lines that did not.
     lost: u32,
-    /// The document of this run so far, while `records` is true.
-    record: Record,
-    records: bool,
 }
 
 impl Console {
@@ -135,9 +129,6 @@ impl Write for Locked<'_> {
         for byte in text.bytes() {
             if !self.is_still_owner() {
                 cpu::stop();
-            }
-            if self.records {
-                self.record.put(byte);
             }
             match &mut self.port {
                 Some(port) => port.put(byte),
@@ -204,41 +195,6 @@ pub(crate) unsafe fn fall_back() {
     match unsafe { Port::new(Kind::Pl011, at) } {
         Some(Port::Pl011(uart)) if uart.read_identification().is_valid() => use_port(Port::Pl011(uart)),
         _ => {}
-    }
-}
-
-/// Records the document of this run from now on.
-pub(crate) fn record() {
-    CONSOLE.lock().records = true;
-}
-
-/// Goes on with the record in this memory, or ends it without a result.
-pub(crate) fn go_on_recording(room: Option<&'static mut [u8]>) {
-    let mut console = CONSOLE.lock();
-    match room {
-        Some(room) => console.record.go_on_in(room),
-        None => console.records = false,
-    }
-}
-
-/// Ends the record with a last text. Returns none if there is no record.
-pub(crate) fn recorded(last: fmt::Arguments<'_>) -> Option<Result<&'static [u8], Lost>> {
-    let mut console = CONSOLE.lock();
-    if !core::mem::take(&mut console.records) {
-        return None;
-    }
-    let mut record = core::mem::take(&mut console.record);
-    _ = Recording(&mut record).write_fmt(last);
-    Some(record.end())
-}
-
-/// Writes to the record alone.
-struct Recording<'a>(&'a mut Record);
-
-impl Write for Recording<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.0.put(byte));
-        Ok(())
     }
 }
 

@@ -16,21 +16,10 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 /// The firmware has been asked to turn the machine off.
 static POWERED_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The last line of a run that has finished.
-pub(crate) struct Finished {
-    pub(crate) ok: bool,
-}
-
-impl fmt::Display for Finished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "linmap: {{\"finished\":true,\"ok\":{}}}", self.ok)
-    }
-}
-
 /// Reports that the run has finished, and turns the machine off, or resets it. Does not wait for other CPUs.
 pub(crate) fn finish(ok: bool, resets: bool) -> ! {
     if begin_report() {
-        say!("{}", Finished { ok });
+        say!("linmap: {{\"finished\":true,\"ok\":{ok}}}");
     }
     if resets {
         psci::system_reset();

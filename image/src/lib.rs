@@ -1,5 +1,5 @@
 //! The parts of the image that a host can test: values that it writes to registers and memory, rules that its CPUs
-//! follow among themselves, the record of a run's document, the model of `run=stress`, and the works of `run=measure`.
+//! follow among themselves, the model of `run=stress`, and the works of `run=measure`.
 //!
 //! Decisions before the linear map exists are in the crate `kernel-plan`.
 #![no_std]
@@ -14,7 +14,6 @@ pub mod instructions;
 pub mod measure;
 pub mod patience;
 pub mod readers;
-pub mod record;
 pub mod rendezvous;
 pub mod sgi;
 pub mod stress;

@@ -15,7 +15,6 @@
 //! - `boot`, `early`, `memory`: from the entry code's map to the final one, splits on the way, and the linear map.
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
-//! - `document`: the document of a run, for the next start.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
 //! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
 //! - `exercises`: the tasks of `run=`; `scratch`, `tally`, `counted`, `planned` and `costs` before those that use them.
@@ -33,7 +32,6 @@ mod counters;
 mod cpu;
 mod cpus;
 mod crash;
-mod document;
 mod early;
 mod efi;
 mod ending;
@@ -71,7 +69,6 @@ use core::ops::Range;
 use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::device_tree::{is_empty, total_size};
-use kernel_plan::efi::stored;
 use kernel_plan::machine::{self, Machine};
 use kernel_plan::plan::{Draft, Given, Plan, PlanError, Room};
 use kernel_plan::tasks::{Refusal, Task};
@@ -104,9 +101,6 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64, handover: u64) -> ! 
     let image = Image::at(Pa(image));
     // SAFETY: the entry code has the address from the stub, and maps it; the area is set apart.
     let efi = unsafe { HandedOver::at(handover) };
-    if efi.is_some() {
-        console::record();
-    }
     let (machine, loaded) = match &efi {
         Some(efi) => (by_efi(efi), efi.range()),
         None => by_loader(dtb),
@@ -119,8 +113,6 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64, handover: u64) -> ! 
         psci::use_conduit(conduit);
     }
     let args = BootArgs::parse(&machine.bootargs, |ignored| warn(format_args!("{ignored}")));
-    // A measurement is stored for the next start.
-    let loaded = efi.filter(|_| args.measures()).map_or(loaded, |efi| efi.range_with_room());
     start(&machine, &args, image, &loaded, efi)
 }
 
@@ -231,14 +223,6 @@ fn start(
             }
             exceptions::report_walks_of(exceptions::Tables { geometry, reach: frames.reach() });
             let reserved = memory.crash.clone().map(|range| Reserved::new(range, geometry.page_size()));
-            let stores = efi.filter(|_| args.measures());
-            let firmware = stores.and_then(|efi| to_be_stored(&efi, memory));
-            if firmware.is_none() {
-                console::go_on_recording(None);
-            }
-            if let (Some(_), None) = (stores, &firmware) {
-                warn(format_args!("this document becomes no file: the linear map has no memory for it"));
-            }
             run(System {
                 machine,
                 args,
@@ -257,22 +241,12 @@ fn start(
                 counters: &counters,
                 held_tables: 0,
                 identity_tables,
-                firmware,
                 highest: highest(machine, memory, image, &consoles),
                 team: Team::default(),
             })
         }
         Err(e) => fail(format_args!("{e}")),
     }
-}
-
-/// Records the document of this run in the memory that was handed on for that, until it is stored. Returns what that takes.
-fn to_be_stored(efi: &HandedOver, memory: &Plan<'_>) -> Option<(HandedOver, SpinMutex<&'static mut [u8]>)> {
-    // SAFETY: the linear map is live, and the plan has the area and its room as reserved.
-    let (handed, room) = unsafe { efi.in_linear_map(&memory.layout) }?;
-    let (document, work) = room.split_at_mut_checked(stored::MOST)?;
-    console::go_on_recording(Some(document));
-    Some((handed, SpinMutex::new(work)))
 }
 
 /// Starts interrupts, and lets this CPU take them. The system runs without them as well.
@@ -311,10 +285,6 @@ fn run(mut system: System<'_>) -> ! {
     report::banner(system);
     report::document(system);
     let mut ok = report::check_frames(system) & report::check_map(system);
-    if document::is_collected(system) {
-        say!("measure: the file of the last run is written, so nothing is measured again");
-        finish(ok, false);
-    }
     for name in system.args.tasks() {
         match Task::parse(name) {
             Ok(task) => ok &= exercises::run(system, task) || failed(name),
@@ -330,9 +300,7 @@ fn run(mut system: System<'_>) -> ! {
     report::unexpected_interrupts();
     report::parkings();
     report::splits(system);
-    // Without a document to collect, a machine would measure again and again.
-    let may_reset = document::keep(system, ok);
-    finish(ok, system.args.resets && may_reset)
+    finish(ok, system.args.resets)
 }
 
 /// Reports that a task failed, whatever it has reported itself. Returns false.

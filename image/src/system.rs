@@ -8,7 +8,6 @@ use linmap::{AddressSpace, BbmPromise, Combined, Decision, Features, Geometry, P
 use spin::mutex::SpinMutex;
 
 use crate::counters::{Counters, Window};
-use crate::efi::HandedOver;
 use crate::frames::Frames;
 use crate::hardware::{HARDWARE, Kernel};
 use crate::image::Image;
@@ -44,8 +43,6 @@ pub(crate) struct System<'a> {
     pub(crate) held_tables: u64,
     /// The table pages of the 1:1 map.
     pub(crate) identity_tables: u64,
-    /// The area that firmware handed on, and memory to store the document of this run with, if that is recorded.
-    pub(crate) firmware: Option<(HandedOver, SpinMutex<&'static mut [u8]>)>,
     /// The end of all that is mapped, as a physical address.
     pub(crate) highest: Pa,
     /// The other CPUs.

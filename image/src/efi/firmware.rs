@@ -1,4 +1,4 @@
-//! The firmware's services, as the stub uses them: text, tables, files, memory, the way out.
+//! The firmware's services, as the stub uses them: text, tables, a file, memory, the way out.
 
 use core::ffi::c_void;
 use core::fmt::{self, Write};
@@ -6,14 +6,13 @@ use core::ptr::{self, NonNull};
 
 use kernel_plan::efi::exit::{BootServices, Taken};
 use kernel_plan::efi::handover::Span;
-use uefi_raw::protocol::file_system::{FileProtocolV1, SimpleFileSystemProtocol};
+use uefi_raw::protocol::file_system::SimpleFileSystemProtocol;
 use uefi_raw::protocol::loaded_image::LoadedImageProtocol;
 use uefi_raw::table::boot::{self, AllocateType, MemoryType};
 use uefi_raw::table::system::SystemTable;
-use uefi_raw::{Guid, Handle, Status, guid};
+use uefi_raw::{Guid, Handle, Status};
 
-use super::files::Directory;
-use super::variables::Services;
+use super::files::File;
 
 /// The firmware, until boot services are left.
 pub(super) struct Firmware {
@@ -80,26 +79,8 @@ impl Firmware {
         }
     }
 
-    /// Returns runtime services, if they have variables now and after boot services are left.
-    pub(super) fn variables(&self) -> Option<Services<'static>> {
-        /// EFI_RT_PROPERTIES_TABLE, and what of it is used: GetVariable, SetVariable, QueryVariableInfo.
-        const PROPERTIES: Guid = guid!("eb66918a-7eef-402a-842e-931d21c38ae9");
-        const USED: u32 = 1 << 4 | 1 << 6 | 1 << 13;
-        // Firmware without this table has all services.
-        let supported = self.configuration(&PROPERTIES).map_or(USED, |table| {
-            let table: *const [u32; 2] = ptr::with_exposed_provenance(table as usize);
-            // SAFETY: version and length, and the services that are there.
-            let [_, supported] = unsafe { table.read_unaligned() };
-            supported
-        });
-        // SAFETY: boot services have not been left, so all is mapped, and this is the one CPU that runs.
-        (supported & USED == USED).then(|| unsafe {
-            NonNull::new(self.table().runtime_services).map(|table| Services::at(table))
-        })?
-    }
-
     /// Returns the root directory of the volume that the image is from.
-    fn volume(&self) -> Option<NonNull<FileProtocolV1>> {
+    fn volume(&self) -> Option<File> {
         let device = self.loaded_image()?.device_handle;
         let volume =
             self.protocol::<SimpleFileSystemProtocol>(device, &SimpleFileSystemProtocol::GUID)?.as_ptr();
@@ -107,18 +88,14 @@ impl Firmware {
         // SAFETY: a protocol of the firmware, and a place of this function.
         let opened = unsafe { ((*volume).open_volume)(volume, &raw mut root) };
         (opened == Status::SUCCESS).then_some(())?;
-        NonNull::new(root)
+        // SAFETY: the firmware has just opened it, for nobody else.
+        NonNull::new(root).map(|root| unsafe { File::new(root) })
     }
 
     /// Reads a file of the volume that the image is from. Returns none if there is no such file or volume, or if it has more
     /// bytes than there is room for.
     pub(super) fn read_file<'a>(&self, path: &str, room: &'a mut [u8]) -> Option<&'a [u8]> {
-        Directory::new(self.volume(), "").read(path, room)
-    }
-
-    /// Returns a directory of the volume that the image is from, for files to be written.
-    pub(super) fn directory(&self, path: &'static str) -> Directory {
-        Directory::new(self.volume(), path)
+        self.volume()?.open(path)?.read(room)
     }
 
     /// Takes pages for so many bytes below a physical address. They are never given back.

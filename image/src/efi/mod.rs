@@ -2,19 +2,15 @@
 //!
 //! The firmware has put the image anywhere and relocated it, so that all of its code can run, at its physical addresses. The stub
 //! makes a copy of it as it is in the file, at a multiple of 2 MiB, and behind it the area that it hands on; leaves boot services;
-//! and continues in the entry code of the copy, with the MMU off. `collect` writes the document of an earlier run to the medium
-//! before that; `runtime` calls the services that stay, after it.
+//! and continues in the entry code of the copy, with the MMU off.
 //!
 //! Nothing here uses what the kernel sets up: its console, its data for each CPU. No static of the image is written but one in
 //! the .bss, as .data is copied.
 
-mod collect;
 mod files;
 mod firmware;
 mod handed;
-mod runtime;
 mod tables;
-mod variables;
 
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
@@ -28,7 +24,6 @@ use kernel_plan::efi::command_line::{self, CommandLine};
 use kernel_plan::efi::exit::{self, BootServices, NoExit};
 use kernel_plan::efi::handover::{ALIGN, HEADER, Handover, MAGIC, MOST, Span};
 use kernel_plan::efi::relocations::{BadRelocations, Relocations};
-use kernel_plan::efi::stored;
 use kernel_plan::uart;
 use uefi_raw::table::system::SystemTable;
 use uefi_raw::{Guid, Handle, Status, guid};
@@ -37,7 +32,6 @@ use crate::json::Text;
 use crate::virtual_addresses::KERNEL_VA;
 use firmware::Firmware;
 pub(crate) use handed::HandedOver;
-pub(crate) use runtime::{NoServices, with_services};
 
 global_asm!(include_str!("leave.s"));
 
@@ -58,10 +52,6 @@ const COMMAND_LINE: &str = "\\linmap\\cmdline.txt";
 
 /// The end of the addresses that the entry code maps.
 const REACHED: u64 = 1 << 48;
-/// The bytes of a page of EFI.
-const PAGE: u64 = 4096;
-/// The room for a document of a run, and to store it.
-const ROOM: u64 = (stored::MOST + stored::WORK) as u64;
 /// The most bytes of a device tree.
 const MOST_TREE: usize = 2 << 20;
 
@@ -151,7 +141,6 @@ struct Place {
     tree: Span,
     acpi: Span,
     map: Span,
-    room: Span,
 }
 
 impl Place {
@@ -166,12 +155,11 @@ impl Place {
         let tree = behind(line, tree);
         let acpi = behind(tree, acpi);
         let map = behind(acpi, map);
-        let room = Span { address: (map.address + map.bytes).next_multiple_of(PAGE), bytes: ROOM };
-        Self { image: start, area, line, tree, acpi, map, room }
+        Self { image: start, area, line, tree, acpi, map }
     }
 
     fn end(&self) -> u64 {
-        self.room.address + self.room.bytes
+        self.map.address + self.map.bytes
     }
 }
 
@@ -191,7 +179,7 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     let line_bytes = line.as_str().len() as u64;
     let parts = [line_bytes, tree.bytes, rsdp.map_or(0, |_| tables::ROOM), map];
     let wanted = Place::new(0, image, parts);
-    if wanted.room.address - wanted.area > MOST {
+    if wanted.end() - wanted.area > MOST {
         return Err(NotLeft::MapTooLong(map));
     }
     let bytes = wanted.end() + ALIGN;
@@ -216,10 +204,8 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
             "warning: the firmware names no serial port that is known: the run goes on, and prints nothing"
         );
     }
-    let collected = collect::document(firmware, place.room);
     // The firmware's last line, so that the kernel's first one begins a line. Without a console there is nothing to end.
     _ = writeln!(firmware);
-    let runtime = firmware.variables().map_or(0, |services| services.address());
     let exit::Taken { bytes, descriptor_bytes, .. } =
         exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
     let memory_map = Span { bytes, ..place.map };
@@ -233,9 +219,6 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
         descriptor_bytes,
         command_line: place.line,
         entered_at,
-        runtime,
-        room: place.room,
-        collected: collected.into(),
     };
     let to: *mut Handover = ptr::with_exposed_provenance_mut(place.area as usize);
     let entry = place.image + (from_efi as *const () as u64 - start);

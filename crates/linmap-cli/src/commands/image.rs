@@ -46,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = disk_size, requires = "disk")]
     size: Size,
 
-    /// Boot arguments, such as `run=measure end=reset`; docs/commands.md lists them
+    /// Boot arguments, such as `run=measure pagesize=64k`; docs/commands.md lists them
     #[arg(long, value_name = "ARGS", default_value = "run=dump", allow_hyphen_values = true)]
     args: String,
 

@@ -1,11 +1,9 @@
 //! A disk that `linmap image` writes, and firmware that starts the image from it and keeps variables.
 
 use std::fs;
-use std::io::{Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fatfs::{FileSystem, FsOptions};
 use tempfile::TempDir;
 
 use crate::guest::{Booted, boot_with};
@@ -15,13 +13,9 @@ pub(crate) const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/
 
 /// EDK2, which knows no earlier start.
 pub(crate) const EDK2: &str = "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd";
-/// The same in flash, and its variables: none, and those of secure boot with a key for tests.
+/// The same in flash, and its variables of secure boot with a key for tests.
 const FLASH: &str = "/usr/share/AAVMF/AAVMF_CODE.fd";
-pub(crate) const EMPTY: &str = "/usr/share/AAVMF/AAVMF_VARS.fd";
 pub(crate) const SECURE: &str = "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd";
-
-/// The first byte of the partition.
-const PARTITION: usize = 1 << 20;
 
 /// A disk, and a copy of the firmware's variables if it keeps any.
 pub(crate) struct Disk {
@@ -80,41 +74,5 @@ impl Disk {
         ];
         let environment: Vec<_> = environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
         boot_with(&[&options, more].concat(), &environment)
-    }
-
-    fn volume(bytes: &mut [u8]) -> FileSystem<Cursor<&mut [u8]>> {
-        FileSystem::new(Cursor::new(&mut bytes[PARTITION..]), FsOptions::new()).expect("a file system")
-    }
-
-    /// Returns the names in a directory of the volume, in their order.
-    pub(crate) fn names(&self, directory: &str) -> Vec<String> {
-        let mut disk = fs::read(self.path()).expect("the disk");
-        let volume = Self::volume(&mut disk);
-        let directory = volume.root_dir().open_dir(directory).expect("a directory");
-        let names = directory.iter().map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<_> = names.filter(|name| !name.starts_with('.')).collect();
-        names.sort();
-        names
-    }
-
-    /// Returns a file of the volume.
-    pub(crate) fn read(&self, path: &str) -> Vec<u8> {
-        let mut disk = fs::read(self.path()).expect("the disk");
-        let volume = Self::volume(&mut disk);
-        let mut bytes = Vec::new();
-        let file = volume.root_dir().open_file(path);
-        file.and_then(|mut file| file.read_to_end(&mut bytes)).expect(path);
-        bytes
-    }
-
-    /// Writes a file of the volume.
-    pub(crate) fn write(&self, path: &str, bytes: &[u8]) {
-        let mut disk = fs::read(self.path()).expect("the disk");
-        let volume = Self::volume(&mut disk);
-        let mut file = volume.root_dir().create_file(path).expect("a file");
-        file.truncate().and_then(|()| file.write_all(bytes)).expect("room");
-        drop(file);
-        volume.unmount().expect("a file system");
-        fs::write(self.path(), disk).expect("the disk");
     }
 }

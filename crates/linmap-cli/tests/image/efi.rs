@@ -10,7 +10,7 @@ use crate::guest::{Booted, boot_with};
 use crate::loader::Loader;
 
 /// U-Boot, which has the services of UEFI that the stub takes.
-pub(crate) const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
+const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
 
 /// Fails unless RAM is that of the firmware's memory map: some of QEMU's is the firmware's own, and stays unmapped.
 #[track_caller]
@@ -66,6 +66,25 @@ fn where_e2h_stays_one() {
         psci.add_property(DeviceTreeProperty::new("method", b"smc\0".as_slice()).expect("a property"));
     });
     loader.boot_with(&options).expect_well("with E2H");
+}
+
+/// The document of a measurement is on the console: without a device tree, with the stub's data at pages of 64K, on a CPU that may
+/// abort.
+#[test]
+fn a_measurement_from_a_disk() {
+    let booted = Disk::new("run=measure:quick pagesize=64k end=reset")
+        .boot(EDK2, "gic-version=3", &["--cpus", "1", "--cpu", "neoverse-n1"])
+        .expect_well("a measurement");
+    let arguments = "linmap starts with the boot arguments `run=measure:quick pagesize=64k end=reset`";
+    assert!(booted.says(arguments), "{}", booted.console);
+    assert_eq!((booted.text("/described_by"), booted.number("/page_size")), ("ACPI", 65536));
+    // Both maps are measured.
+    assert_eq!(booted.text("/policy"), "park");
+    let cells = booted.at("/measure/cells").as_object().expect("cells");
+    assert!(
+        !cells.is_empty()
+            && cells.values().all(|cell| cell["pages"].is_object() && cell["large"].is_object())
+    );
 }
 
 /// U-Boot finds the application as well. It starts with other regions, and leaves the MMU to the application as it likes.

@@ -23,7 +23,6 @@ mod hotplug;
 mod interrupts;
 #[path = "../common/json_schema.rs"]
 mod json_schema;
-mod kept;
 mod late;
 mod loader;
 mod matrix;

@@ -1,8 +1,7 @@
 //! The hand-over from the EFI stub to the kernel: one area of memory that begins with a [`Handover`].
 //!
 //! The stub copies into the area whatever the kernel reads before it has a map of its own, so that nothing else of the firmware's
-//! memory has to be mapped. All addresses are physical and lie in the area, except those of the RSDP, of runtime
-//! services, and of free memory.
+//! memory has to be mapped. All addresses are physical and lie in the area, except that of the RSDP.
 
 /// The first word of a [`Handover`].
 pub const MAGIC: u64 = u64::from_le_bytes(*b"linmapEF");
@@ -46,12 +45,6 @@ pub struct Handover {
     pub command_line: Span,
     /// The virtual counter (CNTVCT_EL0) when the firmware called the image.
     pub entered_at: u64,
-    /// The physical address of the table of runtime services; 0 if they have no variables.
-    pub runtime: u64,
-    /// Free memory behind the area, for a document that is to be stored.
-    pub room: Span,
-    /// 1 if this start has written the document of an earlier run to a file; else 0.
-    pub collected: u64,
 }
 
 /// The bytes of the structure itself.

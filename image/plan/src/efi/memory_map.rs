@@ -53,15 +53,6 @@ pub struct Memory {
     pub no_map: Ranges,
 }
 
-/// A descriptor that can be.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
-    pub(super) range: Range<Pa>,
-    /// Its type (`EFI_MEMORY_TYPE`).
-    pub(super) kind: u32,
-    pub(super) attributes: u64,
-}
-
 /// The use of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
@@ -115,8 +106,8 @@ impl<'a> MemoryMap<'a> {
         self.bytes.len() / self.stride
     }
 
-    /// Iterates over the descriptors.
-    pub(super) fn each(self) -> impl Iterator<Item = Result<Entry, MapDefect>> {
+    /// Iterates over the descriptors: each a range and its use, or a defect.
+    fn ranges(self) -> impl Iterator<Item = Result<(Range<Pa>, Use), MapDefect>> {
         self.bytes.chunks_exact(self.stride).map(|descriptor| {
             let word = |at: usize| {
                 let bytes = descriptor.get(at..).and_then(|rest| rest.first_chunk());
@@ -128,14 +119,9 @@ impl<'a> MemoryMap<'a> {
                 _ if pages == 0 => Err(MapDefect::Empty(Pa(start))),
                 None => Err(MapDefect::BeyondAddresses { start: Pa(start), pages }),
                 Some(_) if !start.is_multiple_of(PAGE) => Err(MapDefect::Unaligned(Pa(start))),
-                Some(end) => Ok(Entry { range: Pa(start)..Pa(end), kind, attributes }),
+                Some(end) => Ok((Pa(start)..Pa(end), Use::of(kind, attributes))),
             }
         })
-    }
-
-    /// Iterates over the descriptors: each a range and its use, or a defect.
-    fn ranges(self) -> impl Iterator<Item = Result<(Range<Pa>, Use), MapDefect>> {
-        self.each().map(|entry| entry.map(|of| (of.range, Use::of(of.kind, of.attributes))))
     }
 
     /// Returns true if one descriptor has all of a range as memory, whatever its use: it can be read while the firmware's map of

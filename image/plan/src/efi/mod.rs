@@ -5,13 +5,9 @@
 //! - [`command_line`]: the command line, of load options and a file.
 //! - [`exit`]: the exit of boot services.
 //! - [`memory_map`]: RAM, from the memory map of the firmware.
-//! - [`runtime`]: the memory of runtime services, from the same map.
-//! - [`stored`]: a document in variables, until the next start.
 
 pub mod command_line;
 pub mod exit;
 pub mod handover;
 pub mod memory_map;
 pub mod relocations;
-pub mod runtime;
-pub mod stored;

@@ -34,19 +34,6 @@ impl Document {
         }
     }
 
-    /// Merges the objects of this array. An error says why there is none.
-    pub(crate) fn merge_array(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let parts: Vec<Value> =
-            serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"))?;
-        for part in parts {
-            if !part.is_object() {
-                return Err("not a JSON object in it".to_owned());
-            }
-            merge(&mut self.0, part);
-        }
-        Ok(())
-    }
-
     /// Adds facts that the kernel cannot know: the schema, the reason that the run is not fine, and how many tests
     /// passed.
     pub(crate) fn concluded(&self, error: Option<String>) -> Self {

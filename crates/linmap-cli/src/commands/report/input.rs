@@ -1,5 +1,4 @@
-//! A file becomes a measurement: the log of a console, an array of what its lines for programs have, as the image writes a file,
-//! or one document. None is trusted.
+//! A file becomes a measurement: the log of a console, or one document. None is trusted.
 
 use std::fs::File;
 use std::io::Read;
@@ -31,18 +30,15 @@ pub(crate) fn read(path: &Path) -> Result<Measurement, Failure> {
 
 /// Returns the document in a file, and the number of measurements before it.
 fn document(path: &Path, bytes: &[u8]) -> Result<(Document, usize), Failure> {
-    let malformed = |why| Failure::Document { path: path.into(), why };
-    let mut whole = Document::default();
-    match bytes.trim_ascii_start().first() {
-        Some(b'[') => whole.merge_array(bytes).map_err(malformed)?,
-        Some(b'{') => match whole.merge_line(bytes) {
-            Err(why) if !log::is_one(bytes) => return Err(malformed(why)),
-            Err(_) => return log::last_boot(path, bytes),
-            Ok(()) => {}
-        },
-        _ => return log::last_boot(path, bytes),
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return log::last_boot(path, bytes);
     }
-    Ok((whole, 0))
+    let mut whole = Document::default();
+    match whole.merge_line(bytes) {
+        Ok(()) => Ok((whole, 0)),
+        Err(_) if log::is_one(bytes) => log::last_boot(path, bytes),
+        Err(why) => Err(Failure::Document { path: path.into(), why }),
+    }
 }
 
 /// Returns the measurement in a document.
@@ -173,8 +169,6 @@ pub(crate) mod tests {
         let log =
             format!("U-Boot\r\nlinmap: {head}\r\ntext\nlinmap: {}\n", json!({"measure": {"cells": cells}}));
         assert_eq!(read_bytes(log.as_bytes()).expect("a measurement"), one);
-        let array = json!([head, {"measure": {"cells": cells}}]).to_string();
-        assert_eq!(read_bytes(array.as_bytes()).expect("a measurement"), one);
     }
 
     #[test]
@@ -254,10 +248,6 @@ pub(crate) mod tests {
         }
         let noise = read_bytes(b"linmap: {\n").expect_err("a broken line").to_string();
         assert!(noise.starts_with("`f`: a line for programs is malformed: `{`"), "{noise}");
-        for (array, why) in [("[{}, 5]", "not a JSON object"), ("[{}", "not JSON: EOF")] {
-            let said = read_bytes(array.as_bytes()).expect_err(array).to_string();
-            assert!(said.starts_with("`f`: its document is malformed: ") && said.contains(why), "{said}");
-        }
     }
 
     proptest! {

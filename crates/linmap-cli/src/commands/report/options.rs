@@ -6,9 +6,8 @@ use clap::Args;
 
 /// Show what `run=measure` measured: RAM in pages and in large leaves, beside the model and beside published figures
 ///
-/// A FILE is the log of the image's console, the file that the image writes beside itself under UEFI firmware, or the
-/// document of `linmap boot --run measure --json`. docs/measure.md describes
-/// what is measured. Exit status: 0 shown, 1 a result was wrong, 2 anything else.
+/// A FILE is the log of the image's console, or the document of `linmap boot --run measure --json`. docs/measure.md
+/// describes what is measured. Exit status: 0 shown, 1 a result was wrong, 2 anything else.
 #[derive(Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Options {
