@@ -198,9 +198,9 @@ count=$((count + 1))
 # The path of this project may have characters that mean something to sed, to awk or to a shell. Some cannot be passed on.
 elsewhere() {
     rm -rf "$work/projects"
-    mkdir -p "$work/projects/$1/linmap-c"
+    mkdir -p "$work/projects/$1/crates/linmap-c"
     cp -R linux "$work/projects/$1/linux"
-    cp crates/linmap-c/linmap.h "$work/projects/$1/linmap-c/"
+    cp crates/linmap-c/linmap.h "$work/projects/$1/crates/linmap-c/"
     make_tree 7.2
 }
 for name in 'a b' 'a&b' 'a|b' 'a;b' "a*[b]" 'a=(b)'; do
