@@ -47,11 +47,12 @@ fn it_can_be_placed_anywhere() {
     }
 }
 
-/// The state of a map begins as zeros in the memory of the kernel, not as a copy of a constant.
+/// The state of a map begins as zeros in the memory of the kernel, not as a copy of a constant. Texts are the places of panics.
 #[test]
 #[ignore = "needs the object: dev/scripts/test-c.sh"]
 fn it_has_no_large_constant() {
-    let large: Vec<_> = disassembly::data().into_iter().filter(|(_, bytes)| *bytes > 1024).collect();
+    let state = disassembly::data().into_iter().filter(|(name, _)| !name.starts_with(".rodata.str"));
+    let large: Vec<_> = state.filter(|(_, bytes)| *bytes > 1024).collect();
     assert!(large.is_empty(), "{large:?}");
 }
 
