@@ -83,9 +83,8 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
         document.links.iter().for_each(|link| report(link, followed(root, name, &parsed, link)));
         document.includes.iter().for_each(|link| report(link, included(root, name, link)));
         document.undefined.iter().for_each(|link| report(link, Some(Fault::Undefined)));
-        document.codes.iter().for_each(|link| {
-            report(link, paths.is_missing(name, &link.destination).then_some(Fault::Missing))
-        });
+        let missing = |link: &&Link| paths.is_missing(name, &link.destination);
+        document.codes.iter().filter(missing).for_each(|link| report(link, Some(Fault::Missing)));
     }
     broken.extend(without_chapter(&parsed));
     broken.sort_by(|a, b| (&a.document, a.line).cmp(&(&b.document, b.line)));
