@@ -214,6 +214,30 @@ pub enum Event {
         /// The use of it.
         how: Access,
     },
+    /// A page becomes a table with the CPU's next store: what it has, as far as that is not zero. Only what is watched needs it,
+    /// where the stores to the page were not seen.
+    Link {
+        /// The CPU.
+        cpu: CpuId,
+        /// The page's address.
+        #[serde(with = "hex")]
+        table: u64,
+        /// Indexes and descriptors.
+        words: Vec<(usize, Word)>,
+        /// The CPUs with stores to the page that no barrier of theirs has ordered.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unordered: Vec<CpuId>,
+    },
+    /// The CPU's next store is a store-release, or it executes a DMB: its earlier stores come before the later ones.
+    Release {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// The CPU returns to a lower exception level, or idles: what it did in the tables it has ended.
+    Leave {
+        /// The CPU.
+        cpu: CpuId,
+    },
     /// The CPU begins to read live tables without a lock. Such sections can be nested.
     ReadBegin {
         /// The CPU.
@@ -225,6 +249,11 @@ pub enum Event {
         cpu: CpuId,
     },
 }
+
+/// A descriptor, in hexadecimal in JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Word(#[serde(with = "hex")] pub u64);
 
 /// An update of a leaf by a walker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -439,6 +468,9 @@ impl Event {
             | Self::Access { cpu, .. }
             | Self::ReadBegin { cpu }
             | Self::ReadEnd { cpu }
+            | Self::Link { cpu, .. }
+            | Self::Release { cpu }
+            | Self::Leave { cpu }
             | Self::Cas { cpu, .. }
             | Self::Update { cpu, .. } => cpu,
         }
@@ -492,6 +524,9 @@ impl fmt::Display for Event {
                 write!(f, "walker makes {table:#x}[{index}] writable-dirty")
             }
             Self::Access { va, how, .. } => write!(f, "{how} at {va:#x}"),
+            Self::Link { table, words, .. } => write!(f, "links {table:#x} with {} words", words.len()),
+            Self::Release { .. } => write!(f, "release"),
+            Self::Leave { .. } => write!(f, "leaves"),
             Self::ReadBegin { .. } => write!(f, "begins to read"),
             Self::ReadEnd { .. } => write!(f, "has read"),
         }

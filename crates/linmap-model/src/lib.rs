@@ -38,6 +38,8 @@
 //! - Replay a log: [`Model::log_to`] writes one, [`replay`] and the command `linmap-model replay LOG` (feature `cli`)
 //!   judge it. [`export`] writes it for other judges.
 //!
+//! Code that announces nothing is judged by [`observed::Observer`], less surely.
+//!
 //! A page of a live kernel becomes read-only, and the author forgot the TLBI:
 //!
 //! ```
@@ -106,6 +108,7 @@ mod grace;
 mod json;
 mod machine;
 mod model;
+pub mod observed;
 mod on_cpu;
 mod pages;
 mod physical;
@@ -120,7 +123,7 @@ mod stale;
 mod tlb;
 mod waits;
 
-pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Update};
+pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Update, Word};
 pub use machine::Machine;
 pub use model::Model;
 pub use on_cpu::{Held, OnCpu, Reading};

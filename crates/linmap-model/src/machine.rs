@@ -392,6 +392,8 @@ impl Machine {
                 Ok(())
             }
             Event::ReadEnd { .. } => self.read_ends(cpu),
+            // They tell what is watched more than what is announced.
+            Event::Link { .. } | Event::Release { .. } | Event::Leave { .. } => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use linmap_model::export::{self, Inexpressible, Question};
+use linmap_model::observed::{Grade, watch};
 use linmap_model::{Event, ReplayError, Setup, read_log, replay};
 
 /// An executable model of the arm64 MMU.
@@ -27,6 +28,15 @@ enum Command {
     Replay {
         /// The log, as `Model::log_to` writes it: one JSON object a line. `-` is standard input.
         log: PathBuf,
+        /// Pass over what is announced, and judge as if the code had announced nothing
+        ///
+        /// All findings are printed, the worst first: breaches, suspects and hints. Exit code 1 only with a breach, or with
+        /// `--strict` with a suspect.
+        #[arg(long)]
+        observed: bool,
+        /// Fail on suspects, too
+        #[arg(long, requires = "observed")]
+        strict: bool,
     },
     /// Write a saved log in the format of another checker, to standard output.
     ///
@@ -77,7 +87,10 @@ fn address(text: &str) -> Result<u64, String> {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Replay { log } => with(&log, judge),
+        Command::Replay { log, observed: true, strict } => {
+            with(&log, |name, reader| watched(name, reader, strict))
+        }
+        Command::Replay { log, .. } => with(&log, judge),
         Command::Export(Format::Casemate { log }) => {
             with(&log, |name, reader| write(name, reader, export::casemate))
         }
@@ -134,6 +147,27 @@ fn judge(name: &str, reader: Box<dyn BufRead>) -> ExitCode {
         }
         Err(error) => fails(name, &error),
     }
+}
+
+/// Judges a log as of code that announces nothing.
+fn watched(name: &str, reader: Box<dyn BufRead>, strict: bool) -> ExitCode {
+    let observer = match watch(reader) {
+        Ok(observer) => observer,
+        Err(error) => return fails(name, &error),
+    };
+    let mut text: String = observer.findings().map(|finding| format!("{finding}\n")).collect();
+    let of = |grade| observer.findings().filter(|finding| finding.grade == grade).count();
+    let [breaches, suspects, hints] = [Grade::Breach, Grade::Suspect, Grade::Hint].map(of);
+    text += &format!(
+        "{name}: {} events, {breaches} breaches, {suspects} suspects, {hints} hints",
+        observer.events()
+    );
+    match observer.unknown_tables() {
+        0 => text += "\n",
+        unknown => text += &format!(", {unknown} tables were not judged\n"),
+    }
+    let is_wrong = breaches != 0 || (strict && suspects != 0);
+    prints(&text, if is_wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn write(

@@ -36,6 +36,16 @@ pub enum ReplayError {
     },
 }
 
+/// Returns the lines of a log that are not empty, with their numbers from 1.
+pub(crate) fn lines(log: impl BufRead) -> impl Iterator<Item = Result<(usize, String), ReplayError>> {
+    let numbered = log.lines().enumerate().map(|(number, text)| (number + 1, text));
+    let read = numbered.map(|(line, text)| match text {
+        Ok(text) => Ok((line, text)),
+        Err(error) => Err(ReplayError::Unreadable { line, error }),
+    });
+    read.filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim().is_empty()))
+}
+
 /// Replays a log: a line for the machine, then one for each event. Empty lines do not count. After the last
 /// event the machine is judged at rest ([`Machine::finish`]). Returns the number of events. What follows a breach is
 /// counted only.
@@ -45,15 +55,11 @@ pub enum ReplayError {
 /// The first line that cannot be read, or whose event breaks a rule; the last line, if the machine at rest breaks one.
 pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     let mut machine: Option<Machine> = None;
-    let mut lines = 0;
-    let mut log = log.lines().enumerate();
-    while let Some((number, text)) = log.next() {
-        let line = number + 1;
-        lines = line;
-        let text = text.map_err(|error| ReplayError::Unreadable { line, error })?;
-        if text.trim().is_empty() {
-            continue;
-        }
+    let mut last = 0;
+    let mut log = lines(log);
+    while let Some(item) = log.next() {
+        let (line, text) = item?;
+        last = line;
         let malformed = |why: String| ReplayError::Malformed { line, why };
         match &mut machine {
             None => {
@@ -63,8 +69,7 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
             Some(machine) => {
                 let event = read_event(&text).map_err(malformed)?;
                 if let Err(breach) = machine.step(event) {
-                    let rest = log.map_while(|(_, text)| text.ok());
-                    let later = rest.filter(|text| !text.trim().is_empty()).count();
+                    let later = log.map_while(Result::ok).count();
                     return Err(ReplayError::Breach { line, breach, later });
                 }
             }
@@ -73,9 +78,9 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     match machine {
         Some(machine) => match machine.finish() {
             Ok(()) => Ok(machine.events()),
-            Err(breach) => Err(ReplayError::Breach { line: lines, breach, later: 0 }),
+            Err(breach) => Err(ReplayError::Breach { line: last, breach, later: 0 }),
         },
-        None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
+        None => Err(ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() }),
     }
 }
 
@@ -91,14 +96,10 @@ fn read_event(line: &str) -> Result<Event, String> {
 /// The first line that cannot be read. Never a breach.
 pub fn read_log(log: impl BufRead) -> Result<(Setup, Vec<Event>), ReplayError> {
     let (mut setup, mut events, mut last) = (None, Vec::new(), 0);
-    for (number, text) in log.lines().enumerate() {
-        let line = number + 1;
+    for item in lines(log) {
+        let (line, text) = item?;
         last = line;
-        let text = text.map_err(|error| ReplayError::Unreadable { line, error })?;
         let malformed = |why: String| ReplayError::Malformed { line, why };
-        if text.trim().is_empty() {
-            continue;
-        }
         if setup.is_none() {
             setup = Some(Setup::from_json(&text).map_err(malformed)?);
         } else {

@@ -3,6 +3,7 @@
 use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
+use crate::Tlb;
 use crate::event::{hex, is_yes, maybe_hex, yes};
 use crate::json::read;
 
@@ -49,6 +50,16 @@ impl Core {
         hardware_dirty_state: false,
         cnp: false,
     };
+    /// Returns the feature that a TLBI needs and the CPU lacks: it is undefined there.
+    pub(crate) fn lacks_for(&self, op: Tlb) -> Option<&'static str> {
+        let lacks = [
+            (op.is_range() && !self.range_tlbi, "has no TLBIs by range"),
+            (op.is_outer() && !self.outer_tlbi, "has no TLBIs for the outer shareable domain"),
+            (op.is_nxs() && !self.xs, "has no TLBIs with the nXS qualifier"),
+        ];
+        lacks.iter().find(|lack| lack.0).map(|lack| lack.1)
+    }
+
     /// A CPU that may abort.
     pub const WEAK: Self = Self { never_aborts: false, ..Self::STRONG };
 }

@@ -4,7 +4,8 @@ use std::process::{Command, Output};
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa};
 use linmap_model::export::{Inexpressible, Question, Why, casemate, herd};
-use linmap_model::{Access, Barrier, CacheOp, Core, Event, Expected, Register, Setup, Tlb, Update};
+use linmap_model::observed::{Observer, Told};
+use linmap_model::{Access, Barrier, CacheOp, Core, Event, Expected, Register, Setup, Tlb, Update, Word};
 use test_support::{Random, geometries};
 
 const ROOT: u64 = 0x1000_0000;
@@ -224,7 +225,7 @@ fn a_tlbi_that_does_not_reach_the_address_is_left_out() {
 }
 
 /// The number of kinds of events.
-const KINDS: usize = 23;
+const KINDS: usize = 26;
 
 /// Returns the number of an event's kind: a new kind is missed here.
 const fn kind(event: &Event) -> usize {
@@ -252,6 +253,9 @@ const fn kind(event: &Event) -> usize {
         Event::Access { .. } => 20,
         Event::ReadBegin { .. } => 21,
         Event::ReadEnd { .. } => 22,
+        Event::Link { .. } => 23,
+        Event::Release { .. } => 24,
+        Event::Leave { .. } => 25,
     }
 }
 
@@ -284,7 +288,7 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
     let (table, value, other) = (number(), number(), number());
     let index = if other > 600 { 0 } else { other as usize };
     let change = Expected::new(linmap::Va(value), other, None);
-    match rng.below(30) {
+    match rng.below(33) {
         0..=2 => Event::write(cpu, Pa(table), index, value),
         3 => {
             let (index, count) = (value as usize, other as usize);
@@ -312,12 +316,20 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
         26 => Event::Execute { cpu, pa: value },
         27 => Event::ReadBegin { cpu },
         28 => Event::ReadEnd { cpu },
+        29 => Event::Link {
+            cpu,
+            table,
+            words: vec![(index, Word(value)), (2, Word(other))],
+            unordered: vec![cpu],
+        },
+        30 => Event::Release { cpu },
+        31 => Event::Leave { cpu },
         _ => Event::Access { cpu, va: value, how: rng.of(&ACCESSES) },
     }
 }
 
 #[test]
-fn no_log_makes_the_exporters_panic() {
+fn no_log_makes_exporters_or_observers_panic() {
     let all = geometries();
     let mut drawn = [0; KINDS];
     test_support::each(4000, |seed| {
@@ -340,6 +352,10 @@ fn no_log_makes_the_exporters_panic() {
                 assert!(!why.to_string().is_empty());
             }
         }
+        let mut observer = Observer::new(&setup, Told::default()).unwrap();
+        events.iter().for_each(|event| observer.step(event, 0));
+        observer.finish();
+        assert!(observer.findings().all(|finding| !finding.to_string().is_empty()));
     });
     assert!(test_support::is_one() || drawn.iter().all(|&n| n > 0), "{drawn:?}");
 }

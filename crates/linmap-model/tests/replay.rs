@@ -65,9 +65,14 @@ fn command(arguments: &[&str]) -> Output {
 }
 
 fn replayed(text: &[u8]) -> (Option<i32>, String, String) {
+    judged(&["replay"], text)
+}
+
+/// Runs the command on a log.
+fn judged(arguments: &[&str], text: &[u8]) -> (Option<i32>, String, String) {
     let path = std::env::temp_dir().join(format!("linmap-model-{}-{:x}.log", std::process::id(), text.len()));
     std::fs::write(&path, text).expect("a file");
-    let output = command(&["replay", path.to_str().expect("a name")]);
+    let output = command(&[arguments, &[path.to_str().expect("a name")]].concat());
     std::fs::remove_file(&path).expect("the file");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -87,6 +92,42 @@ fn a_log_replays_to_the_same_verdict() {
     for fact in ["Stale: ", "address  0xfff0000000000000", "no TLBI was issued since event", "done\n"] {
         assert!(out.contains(fact), "{fact} is not in\n{out}");
     }
+}
+
+/// Without what it announces a missing TLBI is a suspect, which fails if that is asked for.
+#[test]
+fn a_log_is_judged_as_if_it_announced_nothing() {
+    let (observed, strict) = (&["replay", "--observed"][..], &["replay", "--observed", "--strict"][..]);
+    for arguments in [observed, strict] {
+        let (code, out, err) = judged(arguments, &unmapping(true));
+        assert!(code == Some(0) && out.ends_with("0 breaches, 0 suspects, 0 hints\n"), "{out}{err}");
+    }
+    for (arguments, expected) in [(observed, 0), (strict, 1)] {
+        let (code, out, err) = judged(arguments, &unmapping(false));
+        assert_eq!(code, Some(expected), "{out}{err}");
+        for fact in ["suspect: Stale: ", "address  0xfff0000000000000", "no invalidation came", "1 suspects"]
+        {
+            assert!(out.contains(fact), "{fact} is not in\n{out}");
+        }
+    }
+    // A place in the code is a member of any line, and names a finding.
+    let with_places = String::from_utf8(unmapping(false))
+        .expect("UTF-8")
+        .replace("\"cpu\":0", "\"cpu\":0,\"pc\":\"0xabcd\"");
+    let (_, out, _) = judged(observed, with_places.as_bytes());
+    assert!(out.contains(" of cpu 0 at 0xabcd"), "{out}");
+    for (log, said) in [
+        ("", "no line describes the machine"),
+        ("{}", "line 1"),
+        ("nothing", "line 1: expected a JSON object"),
+    ] {
+        let (code, out, err) = judged(observed, log.as_bytes());
+        assert!(code == Some(2) && out.is_empty() && err.contains(said), "{err}");
+    }
+    let mut twice = unmapping(true);
+    twice.extend_from_within(..);
+    let (code, _, err) = judged(observed, &twice);
+    assert!(code == Some(2) && err.contains("a second machine"), "{err}");
 }
 
 /// Pages are mapped, one of them in a table of its own, cut out of a block, joined again, and unmapped.

@@ -121,6 +121,7 @@ impl Trace {
             // They matter to other rules than casemate's.
             Event::Report { .. } | Event::Access { .. } | Event::Give { .. } | Event::Take { .. } => {}
             Event::ReadBegin { .. } | Event::ReadEnd { .. } => {}
+            Event::Link { .. } | Event::Release { .. } | Event::Leave { .. } => {}
             // Refused with the tables.
             Event::Cas { .. } | Event::Update { .. } => {}
             Event::Alloc { table, .. } => self.page(n, cpu, "mem-init", table),

@@ -165,6 +165,9 @@ impl Operation<'_> {
             | Event::Take { .. }
             | Event::ReadBegin { .. }
             | Event::ReadEnd { .. }
+            | Event::Link { .. }
+            | Event::Release { .. }
+            | Event::Leave { .. }
             | Event::Alloc { .. }
             | Event::Free { .. }
             | Event::Done { .. } => None,

@@ -6,7 +6,7 @@ use crate::asid::Asid;
 use crate::space::{Dropped, Space};
 use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
 use crate::waits::{Completion, Wait};
-use crate::{Barrier, Core, CpuId, Event, Rule, Tlb};
+use crate::{Barrier, CpuId, Event, Rule, Tlb};
 
 /// The reason why an invalidation left what a TLB combined of both stages.
 const COMBINED: &str = "it leaves entries that combine stage 2 with stage 1: a DSB, and VMALLE1IS or another of all of stage 1, must \
@@ -108,20 +108,14 @@ impl Machine {
     }
 
     pub(super) fn tlbi(&mut self, cpu: CpuId, op: Tlb, operand: u64) -> Result<(), Finding> {
-        let Core { ttl, range_tlbi, outer_tlbi, xs, .. } = self.cpu(cpu).core;
-        let lacks = [
-            (op.is_range() && !range_tlbi, "has no TLBIs by range"),
-            (op.is_outer() && !outer_tlbi, "has no TLBIs for the outer shareable domain"),
-            (op.is_nxs() && !xs, "has no TLBIs with the nXS qualifier"),
-        ];
-        if let Some((_, what)) = lacks.iter().find(|l| l.0) {
+        if let Some(what) = self.cpu(cpu).core.lacks_for(op) {
             let fact = format!("tlbi {op} is undefined on cpu {cpu}, which {what}");
             return Err(Finding::new(Rule::TlbiOperand, fact).on(cpu));
         }
         for &register in op.depends_on(self.cpu(cpu).context) {
             self.synchronised(cpu, register, &format!("issues tlbi {op}"))?;
         }
-        let decoded = op.decode(operand, self.geometry(), ttl, self.cpu(cpu).context);
+        let decoded = op.decode(operand, self.geometry(), self.cpu(cpu).core.ttl, self.cpu(cpu).context);
         let what = decoded.map_err(|why| {
             Finding::new(Rule::TlbiOperand, format!("in tlbi {op}, {operand:#x} {why}")).on(cpu)
         })?;

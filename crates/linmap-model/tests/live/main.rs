@@ -16,4 +16,5 @@ mod remakes;
 mod restore;
 mod sequences;
 mod unmap_all;
+mod watched;
 mod world;

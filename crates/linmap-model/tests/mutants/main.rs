@@ -37,6 +37,7 @@ mod tables;
 mod types;
 mod uncached;
 mod visible;
+mod watched;
 mod write_execute;
 
 use std::collections::BTreeSet;

@@ -131,7 +131,7 @@ pub(crate) struct Tree {
 pub(crate) struct Scene {
     pub(crate) g: Geometry,
     pub(crate) setup: Setup,
-    events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// The CPU that acts.
     cpu: CpuId,
     /// A root that maps nothing.

@@ -1,0 +1,337 @@
+//! The entries that CPUs may hold though the tables have them no more: indexed by address, as a kernel has a thousand of them under
+//! way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use linmap::Level;
+
+use super::report::{Miss, Missed, Step, Stored};
+use super::tree::TreeId;
+use crate::asid::Asid;
+use crate::cached::Cached;
+use crate::space::Space;
+use crate::tlb::Invalidation;
+use crate::{CpuId, Tlb};
+
+/// The fate of the addresses of an entry, the worst last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    /// They translate alike, by entries of another size.
+    Same,
+    /// The new entry permits more: a fault handler mends what is left.
+    Stricter,
+    /// The access flag was cleared.
+    Aged,
+    /// The new entry permits less, or is of another kind.
+    Restricted,
+    /// Nothing is there any more.
+    Removed,
+}
+
+/// An entry that CPUs may hold.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The leaf; none for the way to a table, which walk caches hold.
+    pub(super) leaf: Option<Cached>,
+    /// The table that a walk cache leads to; 0 for a leaf.
+    pub(super) table: u64,
+    /// The members of the run whose addresses it may still translate, as bits; 1 for what is no run.
+    pub(super) members: u128,
+    /// The addresses of its descriptor.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) level: Level,
+    /// The tree that it was in.
+    pub(super) tree: TreeId,
+    pub(super) asid: Asid,
+    /// The CPUs, as bits; never 0.
+    pub(super) holders: u64,
+    pub(super) stored: Stored,
+    /// The event from which on no walker can fetch it, and that from which on the walker of the CPU that stored cannot.
+    pub(super) ordered: Option<usize>,
+    pub(super) ordered_here: Option<usize>,
+    pub(super) kind: Kind,
+    pub(super) missed: Option<Missed>,
+    /// True if it has been reported.
+    pub(super) reported: bool,
+}
+
+/// An invalidation that has been issued.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issued {
+    pub(super) step: Step,
+    pub(super) op: Tlb,
+    pub(super) operand: u64,
+    pub(super) what: Invalidation,
+}
+
+impl Issued {
+    fn missed(&self, why: Miss) -> Missed {
+        Missed { step: self.step, op: self.op, operand: self.operand, why }
+    }
+}
+
+impl Entry {
+    /// The addresses that it may translate: those of its descriptor, or of the whole run.
+    fn span(&self) -> (u64, u64) {
+        self.leaf
+            .map_or((self.first, self.last), |leaf| (leaf.first.min(self.first), leaf.last().max(self.last)))
+    }
+
+    /// Returns the members that translate some of these addresses, as bits.
+    pub(super) fn members_in(&self, first: u64, last: u64) -> u128 {
+        let of_table = u128::from(first <= self.last && self.first <= last);
+        self.members & self.leaf.map_or(of_table, |leaf| leaf.members_in(first, last))
+    }
+
+    /// Returns the members that an invalidation drops, whatever its order; or why it is not for the entry.
+    fn is_for(&self, what: &Invalidation) -> Result<u128, Miss> {
+        let hit = what.addresses.map_or(self.members, |(first, last)| self.members_in(first, last));
+        if hit == 0 {
+            return Err(Miss::Elsewhere);
+        }
+        if !what.target.has(Space::HOME) {
+            return Err(Miss::OtherRegime);
+        }
+        if !self.asid.is_hit(what.asid, what.addresses.is_some()) {
+            return Err(Miss::OtherAsid);
+        }
+        if what.other_granule
+            || (self.leaf.is_some() && what.level.is_some_and(|level| level != self.level.number()))
+        {
+            return Err(Miss::OtherLevel);
+        }
+        if self.leaf.is_none() && what.last_level {
+            return Err(Miss::OtherKind);
+        }
+        if what.nxs && self.leaf.is_some_and(|leaf| leaf.has_xs()) {
+            return Err(Miss::Xs);
+        }
+        Ok(hit)
+    }
+}
+
+/// A position in the index: half, log2 of the size, and the first address.
+type Key = (usize, u32, u64);
+
+/// All entries.
+#[derive(Default)]
+pub(super) struct Held {
+    entries: HashMap<u64, Entry>,
+    next: u64,
+    index: BTreeMap<Key, Vec<u64>>,
+    /// The sizes in the index and the number of entries of each, by half.
+    sizes: [BTreeMap<u32, usize>; 2],
+    /// The entries that stores of a CPU made, and that its barriers have not ordered.
+    unordered: HashMap<CpuId, Vec<u64>>,
+    /// The last entries that stores of a CPU made: an invalidation is compared with them.
+    own: HashMap<CpuId, Vec<u64>>,
+    /// The ways to tables that walk caches hold, by table.
+    tables: HashMap<u64, Vec<u64>>,
+}
+
+/// The number of a CPU's own entries that an invalidation is compared with, though it is for other addresses.
+const OWN: usize = 64;
+
+impl Held {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn key(entry: &Entry) -> Key {
+        let (first, last) = entry.span();
+        (entry.tree.half, (last - first).checked_add(1).map_or(64, u64::ilog2), first)
+    }
+
+    pub(super) fn add(&mut self, entry: Entry) {
+        let (id, key, cpu) = (self.next, Self::key(&entry), entry.stored.step.cpu);
+        self.next += 1;
+        self.index.entry(key).or_default().push(id);
+        *self.sizes[key.0].entry(key.1).or_default() += 1;
+        if entry.ordered.is_none() {
+            self.unordered.entry(cpu).or_default().push(id);
+        }
+        let own = self.own.entry(cpu).or_default();
+        if own.len() == OWN {
+            own.remove(0);
+        }
+        own.push(id);
+        if entry.table != 0 {
+            self.tables.entry(entry.table).or_default().push(id);
+        }
+        self.entries.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(entry) = self.entries.remove(&id) else { return };
+        let key = Self::key(&entry);
+        if let Some(ids) = self.index.get_mut(&key) {
+            ids.retain(|&other| other != id);
+            if ids.is_empty() {
+                self.index.remove(&key);
+            }
+        }
+        if let Some(count) = self.sizes[key.0].get_mut(&key.1) {
+            *count -= 1;
+            if *count == 0 {
+                self.sizes[key.0].remove(&key.1);
+            }
+        }
+        if let Some(own) = self.own.get_mut(&entry.stored.step.cpu) {
+            own.retain(|&other| other != id);
+        }
+        if let Some(ways) = self.tables.get_mut(&entry.table) {
+            ways.retain(|&other| other != id);
+            if ways.is_empty() {
+                self.tables.remove(&entry.table);
+            }
+        }
+    }
+
+    /// Returns the numbers of the entries of a half that translate some of these addresses.
+    fn ids(&self, half: usize, first: u64, last: u64) -> Vec<u64> {
+        let mut found = Vec::new();
+        for &shift in self.sizes[half].keys() {
+            let from = if shift > 63 { 0 } else { first & !((1 << shift) - 1) };
+            let range = self.index.range((half, shift, from)..=(half, shift, last));
+            found.extend(range.flat_map(|(_, ids)| ids));
+        }
+        found
+    }
+
+    /// Returns the entries of a half that translate some of these addresses.
+    pub(super) fn overlapping(&self, half: usize, first: u64, last: u64) -> impl Iterator<Item = &Entry> {
+        let ids = self.ids(half, first, last).into_iter();
+        ids.filter_map(|id| self.entries.get(&id)).filter(move |entry| entry.members_in(first, last) != 0)
+    }
+
+    /// A store changes addresses that entries of another size may translate, too: for these they are as stale as what it
+    /// replaced.
+    pub(super) fn restrict(&mut self, tree: TreeId, (first, last): (u64, u64), stored: Stored, kind: Kind) {
+        let same = |entry: &&Entry| entry.tree == tree && entry.leaf.is_some() && entry.kind == Kind::Same;
+        let others: Vec<_> = self.overlapping(tree.half, first, last).filter(same).cloned().collect();
+        let mut seen = Vec::new();
+        for old in others {
+            // Those of the members of a run are one.
+            if !seen.contains(&(old.leaf, old.asid)) {
+                seen.push((old.leaf, old.asid));
+                let ordered = old.ordered.map(|_| stored.step.at);
+                let members = old.members_in(first, last);
+                let new = Entry { members, first, last, kind, stored, ordered, ordered_here: ordered, ..old };
+                self.add(Entry { missed: None, reported: false, ..new });
+            }
+        }
+    }
+
+    /// A table was taken out of a tree by a store of `cpu`: what was stored to it before can be seen once that is ordered.
+    pub(super) fn unlink(&mut self, table: (u64, u64), cpu: CpuId) {
+        let within = |entry: &Entry| (table.0..table.1).contains(&entry.stored.slot);
+        let open: Vec<_> = self.unordered.values().flatten().copied().collect();
+        let open: Vec<_> = open.into_iter().filter(|id| self.entries.get(id).is_some_and(within)).collect();
+        self.unordered.entry(cpu).or_default().extend(open);
+    }
+
+    /// Returns the way to a table that walk caches may hold.
+    pub(super) fn way_to(&self, table: u64) -> Option<&Entry> {
+        self.entries.get(self.tables.get(&table)?.first()?)
+    }
+
+    /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone.
+    pub(super) fn order(&mut self, cpu: CpuId, alone: bool, now: usize) {
+        let Some(ids) = self.unordered.get_mut(&cpu) else { return };
+        let entries = &mut self.entries;
+        ids.retain(|id| {
+            let Some(entry) = entries.get_mut(id) else { return false };
+            let ordered = !alone || entry.holders & !(1 << cpu) == 0;
+            entry.ordered = ordered.then_some(now);
+            entry.ordered_here = entry.ordered_here.or(Some(now));
+            !ordered
+        });
+    }
+
+    /// A CPU comes to a tree: it may fetch what can still be fetched of it.
+    pub(super) fn newcomer(&mut self, cpu: CpuId, tree: TreeId) {
+        for id in self.unordered.values().flatten() {
+            if let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.tree == tree) {
+                entry.holders |= 1 << cpu;
+            }
+        }
+    }
+
+    /// Completes an invalidation on some CPUs. Returns the entries that it should have dropped and came too early for.
+    pub(super) fn complete(&mut self, issued: &Issued, cpus: u64) -> Vec<Entry> {
+        let Issued { what, step, .. } = issued;
+        let mut ids = match what.addresses {
+            Some((first, last)) => [0, 1].iter().flat_map(|&half| self.ids(half, first, last)).collect(),
+            None => self.entries.keys().copied().collect::<Vec<_>>(),
+        };
+        let own = self.own.get(&step.cpu).into_iter().flatten().copied();
+        ids.extend(own.filter(|_| what.addresses.is_some()));
+        let (mut early, mut rest) = (Vec::new(), Vec::new());
+        for id in ids {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let is_own = entry.stored.step.cpu == step.cpu;
+            let ordered = if what.broadcast || !is_own { entry.ordered } else { entry.ordered_here };
+            let miss = match entry.is_for(what) {
+                Ok(hit) if ordered.is_some_and(|at| at < step.at) => {
+                    let (left, others) = (entry.members & !hit, entry.holders & !cpus);
+                    if others != 0 && left != 0 {
+                        rest.push(Entry { members: left, holders: entry.holders & cpus, ..entry.clone() });
+                    }
+                    match others {
+                        0 => entry.members = left,
+                        _ => entry.holders = others,
+                    }
+                    match (others, left) {
+                        (0, 0) => None,
+                        (0, _) => Some(Miss::Elsewhere),
+                        _ => Some(Miss::LocalOnly),
+                    }
+                }
+                Ok(_) => Some(Miss::TooEarly),
+                Err(miss) => Some(miss),
+            };
+            if let Some(why) = miss.filter(|_| is_own) {
+                // What is nearer to a hit says more.
+                let says_more = entry.missed.is_none_or(|known| known.why == Miss::Elsewhere);
+                if says_more {
+                    entry.missed = Some(issued.missed(why));
+                }
+                if why == Miss::TooEarly && !entry.reported && entry.kind > Kind::Aged {
+                    entry.reported = true;
+                    early.push(entry.clone());
+                }
+            }
+            if miss.is_none() {
+                self.remove(id);
+            }
+        }
+        rest.into_iter().filter(|entry| entry.holders != 0).for_each(|entry| self.add(entry));
+        early
+    }
+
+    /// Forgets what the TLB of a CPU may hold.
+    pub(super) fn forget(&mut self, cpu: CpuId) {
+        let mut gone = Vec::new();
+        for (&id, entry) in &mut self.entries {
+            entry.holders &= !(1 << cpu);
+            if entry.holders == 0 {
+                gone.push(id);
+            }
+        }
+        gone.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Marks as reported, and returns, the entries for which this holds and that were not reported.
+    pub(super) fn report(&mut self, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        let open = self.entries.values_mut().filter(|entry| !entry.reported && wanted(entry));
+        let mut found: Vec<_> = open
+            .map(|entry| {
+                entry.reported = true;
+                entry.clone()
+            })
+            .collect();
+        found.sort_by_key(|entry| (entry.stored.step.at, entry.first));
+        found
+    }
+}

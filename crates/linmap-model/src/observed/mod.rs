@@ -1,0 +1,29 @@
+//! Code that announces nothing, judged while it runs: stores, barriers, TLBIs and registers as a machine carries them out.
+//!
+//! [`Observer`] takes the [`Event`](crate::Event)s of a log or of a running machine. What the code means to do is not known, so that the end
+//! of an operation is not known either. What is wrong by the letter of the manual is a breach; an invalidation that missed what
+//! it was probably for, or did not come, is a suspect; what kernels do on purpose is a hint ([`Grade`]).
+//!
+//! Only trees that a CPU has loaded are judged. It goes on after a breach, with the entry as the code made it.
+//!
+//! - `memory`: what a page has when it becomes a table, and the order of stores to it.
+//! - `types`, `cpu`: registers, and the format that they give the tables.
+//! - `tree`: the tables of loaded trees.
+//! - `held`: what CPUs may hold though the tables have it no more.
+//! - `report`: findings as values.
+//! - `observer`, `store`: the steps. `replay`: those of a saved log.
+
+mod cpu;
+mod held;
+mod memory;
+mod observer;
+mod replay;
+mod report;
+mod store;
+mod tree;
+mod types;
+
+pub use self::memory::{Linked, Memory, Told};
+pub use self::observer::Observer;
+pub use self::replay::watch;
+pub use self::report::{Finding, Grade, Miss, Missed, Step, Stored};

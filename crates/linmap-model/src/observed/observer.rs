@@ -1,0 +1,427 @@
+//! The observer: takes steps, keeps what CPUs have loaded and may hold, and reports.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use linmap::{Geometry, Va};
+
+use super::cpu::Cpu;
+use super::held::{self, Held, Issued, Kind};
+use super::memory::Memory;
+use super::report::{Finding, Grade, Step, Stored};
+use super::tree::{Moved, Tables, TreeId};
+use crate::asid::Asid;
+use crate::space::Context;
+use crate::{Barrier, CpuId, Event, Register, Rule, Setup};
+
+/// A tree that CPUs have loaded.
+#[derive(Default)]
+pub(super) struct Tree {
+    /// The CPUs that have it loaded, as bits, and those that had and may hold entries of it.
+    pub(super) users: u64,
+    pub(super) left: u64,
+    /// The ASIDs that it was loaded under.
+    asids: Vec<u16>,
+}
+
+/// The events that are kept for findings, and those that are shown.
+const KEPT: usize = 256;
+const SHOWN: usize = 12;
+/// The words of the largest table.
+const MOST_WORDS: usize = 1 << 13;
+/// The events after which a CPU that neither returned nor idled has ended what it did.
+const LONG: usize = 4_000_000;
+
+/// Judges what CPUs do.
+pub struct Observer<M> {
+    pub(super) memory: M,
+    pub(super) geometry: Geometry,
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) trees: HashMap<TreeId, Tree>,
+    pub(super) tables: Tables,
+    pub(super) held: Held,
+    now: usize,
+    log: VecDeque<(usize, u64, Event)>,
+    found: BTreeMap<(Grade, Rule, u64), Finding>,
+    pub(super) unknown: usize,
+}
+
+impl<M: Memory> Observer<M> {
+    /// Returns an observer of a machine that has done nothing yet. The geometry of the setup is that of CPUs that write no TCR.
+    ///
+    /// # Errors
+    ///
+    /// There are no CPUs, or more than 64.
+    pub fn new(setup: &Setup, memory: M) -> Result<Self, String> {
+        if setup.cores.is_empty() || setup.cores.len() > 64 {
+            return Err(format!("{} CPUs: there are 1 to 64", setup.cores.len()));
+        }
+        Ok(Self {
+            memory,
+            geometry: setup.geometry,
+            cpus: setup.cores.iter().map(|&core| Cpu::new(core)).collect(),
+            trees: HashMap::new(),
+            tables: Tables::default(),
+            held: Held::default(),
+            now: 0,
+            log: VecDeque::with_capacity(KEPT),
+            found: BTreeMap::new(),
+            unknown: 0,
+        })
+    }
+
+    /// Returns the physical memory.
+    pub const fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// Returns the number of events so far.
+    pub const fn events(&self) -> usize {
+        self.now
+    }
+
+    /// Returns the number of tables that were linked and are not judged: their memory is not known, or they are in too many places.
+    pub const fn unknown_tables(&self) -> usize {
+        self.unknown
+    }
+
+    /// Returns the number of entries that CPUs may hold though the tables have them no more.
+    pub fn under_way(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns what was found, the worst first. Equal rules broken at one place are one finding.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.found.values().rev()
+    }
+
+    /// Takes a step that a CPU made at `pc`; 0 if that is not known. Events that only announce are passed over.
+    pub fn step(&mut self, event: &Event, pc: u64) {
+        let step = Step { cpu: event.cpu(), pc, at: self.now };
+        self.now += 1;
+        if usize::from(step.cpu) >= self.cpus.len() {
+            return;
+        }
+        match *event {
+            Event::Write { table, index, value, count, step: by, .. } => {
+                for n in 0..count.min(MOST_WORDS) as u64 {
+                    let pa = table.wrapping_add((index as u64).wrapping_add(n).wrapping_mul(8));
+                    self.store(event, step, pa, value.wrapping_add(by.wrapping_mul(n)));
+                }
+            }
+            Event::Cas { table, index, value, was, .. } => {
+                let pa = table.wrapping_add((index as u64).wrapping_mul(8));
+                if self.tables.slot(pa).is_none_or(|slot| self.tables.set(slot, was) == was) {
+                    self.store(event, step, pa, value);
+                }
+            }
+            Event::Update { .. } => {}
+            _ => self.note(event, step),
+        }
+        match *event {
+            Event::Dsb { kind, .. } => self.dsb(step, kind),
+            Event::Release { .. } => self.memory.barrier(step.cpu),
+            Event::Link { table, ref words, ref unordered, .. } => {
+                let known = unordered.iter().filter(|cpu| usize::from(**cpu) < self.cpus.len());
+                let unordered = known.fold(0, |bits, cpu| bits | 1 << cpu);
+                self.memory.link(table, words, unordered);
+            }
+            Event::Isb { .. } => self.isb(step),
+            Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
+            Event::Msr { register, value, .. } => self.msr(step, register, value),
+            Event::Reset { .. } => self.reset(step),
+            Event::Access { va, .. } => self.access(step, va),
+            Event::Leave { .. } => self.leaves(step),
+            _ => {}
+        }
+    }
+
+    /// The machine stops: what is left has no step any more that could mend it.
+    pub fn finish(&mut self) {
+        for cpu in 0..self.cpus.len() as CpuId {
+            self.leaves(Step { cpu, pc: 0, at: self.now });
+        }
+    }
+
+    pub(super) fn note(&mut self, event: &Event, step: Step) {
+        if self.log.len() == KEPT {
+            self.log.pop_front();
+        }
+        self.log.push_back((step.at, step.pc, event.clone()));
+    }
+
+    fn cpu(&mut self, step: Step) -> &mut Cpu {
+        &mut self.cpus[usize::from(step.cpu)]
+    }
+
+    /// Reports a finding, or counts it if the same rule was broken at the same place.
+    pub(super) fn report(&mut self, mut finding: Finding) {
+        let place = match finding.step.pc {
+            0 => finding.stored.map_or(0, |stored| stored.step.pc),
+            pc => pc,
+        };
+        let key = (finding.grade, finding.rule, place);
+        if let Some(known) = self.found.get_mut(&key) {
+            known.count += 1;
+            return;
+        }
+        let since = finding.stored.map_or(0, |stored| stored.step.at);
+        let last = self.log.iter().filter(|(at, ..)| *at >= since);
+        let shown: Vec<_> = last.cloned().collect();
+        finding.events = shown[shown.len().saturating_sub(SHOWN)..].to_vec();
+        self.found.insert(key, finding);
+    }
+
+    fn dsb(&mut self, step: Step, kind: Barrier) {
+        let alone = !kind.is_shared();
+        // Without other CPUs on any tree it is enough that the CPU's own walker sees what it stores.
+        if !alone || self.trees.values().all(|tree| tree.users & !(1 << step.cpu) == 0) {
+            self.memory.barrier(step.cpu);
+        }
+        self.held.order(step.cpu, alone, step.at);
+        self.cpu(step).fresh.iter_mut().for_each(|fresh| fresh.visible = true);
+        if !kind.is_full() {
+            return;
+        }
+        let issued = std::mem::take(&mut self.cpu(step).issued);
+        let (done, waits): (Vec<Issued>, Vec<Issued>) =
+            issued.into_iter().partition(|i| (!alone || !i.what.broadcast) && (i.what.nxs || !kind.is_nxs()));
+        self.cpu(step).issued = waits;
+        for issued in done {
+            let cpus = if issued.what.broadcast { self.recipients(&issued) } else { 1 << step.cpu };
+            let early = self.held.complete(&issued, cpus);
+            early.into_iter().for_each(|entry| self.came_too_early(&entry, &issued));
+            self.forget_asids(&issued, cpus);
+        }
+    }
+
+    /// An invalidation of all addresses drops what CPUs held under ASIDs, and of trees that they have left.
+    fn forget_asids(&mut self, issued: &Issued, cpus: u64) {
+        if issued.what.addresses.is_some() || !issued.what.target.has(crate::space::Space::HOME) {
+            return;
+        }
+        for (n, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus >> n & 1 == 1) {
+            let current = cpu.loaded[0]
+                .map(|tree| (cpu.asid(), tree))
+                .filter(|(asid, tree)| cpu.asids.get(asid) == Some(tree));
+            cpu.asids.retain(|asid, _| issued.what.asid.is_some_and(|named| named != *asid));
+            cpu.asids.extend(current);
+            if issued.what.asid.is_none() {
+                self.trees.values_mut().for_each(|tree| tree.left &= !(1 << n));
+            }
+        }
+    }
+
+    /// The CPUs that have to carry out an invalidation of another: one by range is for those that have such operations
+    /// (D8.17.7 RXMZFH).
+    fn recipients(&self, issued: &Issued) -> u64 {
+        let heeds = |(n, cpu): (usize, &Cpu)| u64::from(cpu.core.range_tlbi || !issued.what.range) << n;
+        self.cpus.iter().enumerate().map(heeds).sum()
+    }
+
+    fn isb(&mut self, step: Step) {
+        self.cpu(step).fresh.retain(|fresh| !fresh.visible);
+    }
+
+    fn tlbi(&mut self, step: Step, op: crate::Tlb, operand: u64) {
+        let default = self.geometry;
+        let cpu = self.cpu(step);
+        // Bit 43 of an operand by address is bit 55 of the address, or its extension.
+        let upper = operand >> 43u32 & 1 == 1 || cpu.loaded[0].is_none();
+        let format = cpu.format(usize::from(upper), default);
+        if let Some(lacks) = cpu.core.lacks_for(op) {
+            return self.report(Finding {
+                facts: vec![format!("tlbi {op} is undefined on this CPU, which {lacks}")],
+                right: "one that all CPUs have",
+                ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
+            });
+        }
+        let cpu = self.cpu(step);
+        let Some(g) = format.or_else(|| cpu.format(0, default)).map(|format| format.geometry) else { return };
+        match op.decode(operand, g, cpu.core.ttl, Context::default()) {
+            Ok(what) => self.cpu(step).issued.push(Issued { step, op, operand, what }),
+            Err(why) => self.report(Finding {
+                facts: vec![why],
+                right: "an operand as the manual has it",
+                ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
+            }),
+        }
+    }
+
+    fn reset(&mut self, step: Step) {
+        self.unload(step, 0);
+        self.unload(step, 1);
+        self.cpu(step).reset();
+        self.held.forget(step.cpu);
+    }
+
+    fn msr(&mut self, step: Step, register: Register, value: u64) {
+        self.cpu(step).set(register, value);
+        match register {
+            Register::Ttbr0 => self.load(step, 0),
+            Register::Ttbr1 => self.load(step, 1),
+            Register::Tcr | Register::Mair | Register::Sctlr => {
+                self.load(step, 1);
+                self.load(step, 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes what the registers say of a half.
+    fn load(&mut self, step: Step, half: usize) {
+        let default = self.geometry;
+        let cpu = &self.cpus[usize::from(step.cpu)];
+        let Some(format) = cpu.format(half, default) else { return self.unload(step, half) };
+        let (wanted, asid) = (cpu.tree(half, &format), cpu.asid());
+        if wanted != cpu.loaded[half] {
+            self.unload(step, half);
+        }
+        let Some(id) = wanted else { return };
+        if !self.trees.contains_key(&id) {
+            let mut moved = Moved::default();
+            self.tables.link(id.root, format.root(id), &format, &mut self.memory, &mut moved);
+            self.unknown += moved.unknown;
+            self.trees.insert(id, Tree::default());
+            self.not_filled(Stored { step, slot: 0, old: 0, new: id.root }, id, &moved);
+        }
+        let Some(tree) = self.trees.get_mut(&id) else { return };
+        tree.users |= 1 << step.cpu;
+        if !tree.asids.contains(&asid) {
+            tree.asids.push(asid);
+        }
+        self.held.newcomer(step.cpu, id);
+        let is_empty =
+            self.tables.get(id.root).is_none_or(|table| table.words.iter().all(|word| word & 1 == 0));
+        let cpu = self.cpu(step);
+        cpu.loaded[half] = Some(id);
+        if half == 0 && !is_empty {
+            let before = cpu.asids.insert(asid, id);
+            if let Some(before) = before.filter(|before| *before != id) {
+                self.report(Finding {
+                    facts: vec![format!(
+                        "ASID {asid:#x} was that of the tables at {:#x} on this CPU, and no invalidation came since",
+                        before.root
+                    )],
+                    right: "TLBI ASIDE1 or VMALLE1, DSB and ISB before an ASID is used anew",
+                    holders: 1 << step.cpu,
+                    ..Finding::new(Grade::Breach, Rule::TtbrSwitch, step)
+                });
+            }
+        }
+    }
+
+    /// A CPU leaves the tree of a half. Trees that no CPU has loaded are forgotten.
+    fn unload(&mut self, step: Step, half: usize) {
+        let default = self.geometry;
+        let cpu = self.cpu(step);
+        let format = cpu.format(half, default);
+        let Some(id) = cpu.loaded[half].take() else { return };
+        let Some(tree) = self.trees.get_mut(&id) else { return };
+        tree.users &= !(1 << step.cpu);
+        tree.left |= 1 << step.cpu;
+        if tree.users == 0 {
+            self.trees.remove(&id);
+            if let Some(format) = format {
+                self.tables.unlink(id.root, format.root(id), &format, &mut Moved::default());
+            }
+        }
+    }
+
+    /// A CPU uses an address. What it made valid itself has to be visible to its own walker.
+    fn access(&mut self, step: Step, va: u64) {
+        let half = usize::from(va >> 55u32 & 1 == 1);
+        let fresh = &self.cpus[usize::from(step.cpu)].fresh;
+        let Some(fresh) =
+            fresh.iter().rev().find(|f| f.half == half && f.first <= va && va <= f.last).copied()
+        else {
+            return;
+        };
+        let lacks = if fresh.visible { "no ISB" } else { "no DSB" };
+        self.report(Finding {
+            va: Some(Va(va)),
+            facts: vec![format!("event {} made it valid, and there was {lacks} since", fresh.step.at)],
+            right: "DSB ISHST and ISB before what was mapped is used",
+            ..Finding::new(
+                Grade::Breach,
+                if fresh.visible { Rule::Unsynchronised } else { Rule::NotVisible },
+                step,
+            )
+        });
+    }
+
+    /// A CPU returns to a lower level, or idles: it has ended what it did.
+    fn leaves(&mut self, step: Step) {
+        let long = self.now.saturating_sub(LONG);
+        let open = self.held.report(|entry| {
+            entry.stored.step.cpu == step.cpu
+                || (entry.stored.step.at < long && entry.holders >> step.cpu & 1 == 1)
+        });
+        open.iter().for_each(|entry| self.left_behind(entry, step));
+    }
+
+    fn left_behind(&mut self, entry: &held::Entry, step: Step) {
+        let (grade, fact) = match entry.kind {
+            Kind::Same | Kind::Stricter => {
+                (Grade::Hint, "the new entry permits no less, and the old one may be held")
+            }
+            Kind::Aged => (Grade::Hint, "the access flag was cleared, and the entry may be held"),
+            Kind::Removed | Kind::Restricted if entry.leaf.is_none() => {
+                (Grade::Suspect, "walk caches may lead to a table that was unlinked")
+            }
+            Kind::Removed => (Grade::Suspect, "the old entry may be held, and nothing is there any more"),
+            Kind::Restricted => (Grade::Suspect, "the old entry may be held, and the new one differs"),
+        };
+        let mut facts = vec![fact.to_owned()];
+        facts.extend(entry.leaf.map(|leaf| leaf.describe()));
+        facts.push(match entry.missed {
+            Some(_) => "an invalidation came, and missed it".to_owned(),
+            None => "no invalidation came".to_owned(),
+        });
+        let stored = Some(entry.stored);
+        self.report(Finding {
+            va: Some(Va(entry.first)),
+            facts,
+            right: "DSB, a TLBI of these addresses on all CPUs, DSB and ISB after the store",
+            stored,
+            missed: entry.missed,
+            holders: entry.holders,
+            ..Finding::new(grade, Rule::Stale, Step { pc: entry.stored.step.pc, ..step })
+        });
+    }
+
+    fn came_too_early(&mut self, entry: &held::Entry, issued: &Issued) {
+        self.report(Finding {
+            va: Some(Va(entry.first)),
+            facts: vec!["a walker may fetch the old entry after the TLBI".to_owned()],
+            right: "DSB ISHST between the store and the TLBI",
+            stored: Some(entry.stored),
+            missed: entry.missed,
+            holders: entry.holders,
+            ..Finding::new(Grade::Breach, Rule::Stale, issued.step)
+        });
+    }
+
+    /// The ASIDs of a leaf of a tree.
+    pub(super) fn asids(&self, tree: TreeId, is_global: bool) -> Vec<Asid> {
+        let of = self.trees.get(&tree).map(|tree| &tree.asids[..]).unwrap_or_default();
+        if is_global { vec![Asid::Global] } else { of.iter().map(|&asid| Asid::Of(asid)).collect() }
+    }
+}
+
+impl Finding {
+    pub(super) const fn new(grade: Grade, rule: Rule, step: Step) -> Self {
+        Self {
+            grade,
+            rule,
+            step,
+            va: None,
+            facts: Vec::new(),
+            right: "",
+            stored: None,
+            missed: None,
+            holders: 0,
+            events: Vec::new(),
+            count: 1,
+        }
+    }
+}

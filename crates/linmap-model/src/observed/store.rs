@@ -1,0 +1,252 @@
+//! Stores into tables: what they take away may still be held, what they bring must fit what is held, and a table must be filled.
+
+use linmap::{Attributes, Va};
+
+use super::held::{Entry, Kind};
+use super::memory::Memory;
+use super::observer::Observer;
+use super::report::{Finding, Grade, Missed, Step, Stored, named};
+use super::tree::{Format, LeafAt, Moved, Spot, TreeId};
+use crate::asid::Asid;
+use crate::cached::{Cached, Clash};
+use crate::{Event, Rule};
+
+/// Compares leaves by what TLBs may hold of them.
+fn kind(old: &Cached, new: &Cached) -> Kind {
+    const PERMISSIONS: Attributes = Attributes::READ_ONLY
+        .union(Attributes::DIRTY_MANAGED)
+        .union(Attributes::USER)
+        .union(Attributes::PXN)
+        .union(Attributes::UXN);
+    let changed = old.attributes ^ new.attributes;
+    let never = Attributes::PXN | Attributes::UXN;
+    let loses = old.attributes.is_writable() && !new.attributes.is_writable()
+        || old.attributes.contains(Attributes::USER) && !new.attributes.contains(Attributes::USER)
+        || !(new.attributes & (never - old.attributes)).is_empty();
+    match (changed.is_empty(), (changed - PERMISSIONS).is_empty() && !loses) {
+        (true, _) => Kind::Same,
+        (false, true) => Kind::Stricter,
+        (false, false) => Kind::Restricted,
+    }
+}
+
+impl<M: Memory> Observer<M> {
+    /// A CPU stores a word.
+    pub(super) fn store(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
+        self.memory.store(step.cpu, pa, word);
+        let Some(slot) = self.tables.slot(pa) else { return self.former_table(event, step, pa, word) };
+        self.note(event, step);
+        let old = self.tables.set(slot, word);
+        if old == word {
+            return;
+        }
+        let spots = self.tables.get(slot.0).map(|table| table.spots.clone()).unwrap_or_default();
+        let stored = Stored { step, slot: pa, old, new: word };
+        spots.iter().for_each(|spot| self.changed(stored, slot, spot));
+    }
+
+    /// A store into a page that was a table, while a walker may come to it.
+    fn former_table(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
+        // Tables are pages of one of the three sizes.
+        let pages = [12u32, 14, 16].map(|shift| pa >> shift << shift);
+        let way = pages.iter().find_map(|page| self.held.way_to(*page)).filter(|_| word & 1 == 1);
+        let Some(way) = way.cloned() else { return };
+        self.note(event, step);
+        self.report(Finding {
+            va: Some(Va(way.first)),
+            facts: vec![format!("{word:#x} is stored to {pa:#x}, and would be a valid descriptor to a walker that comes there")],
+            right: "DSB, a TLBI of these addresses that is not of the last level alone, and DSB before the page is used anew",
+            stored: Some(way.stored),
+            missed: way.missed,
+            holders: way.holders,
+            ..Finding::new(Grade::Breach, Rule::Freed, step)
+        });
+    }
+
+    /// The format of the tables of a tree: that of a CPU which has loaded it, if it can be the CPU that stores.
+    fn format_of(&self, tree: TreeId, step: Step) -> Option<Format> {
+        let users = self.trees.get(&tree)?.users;
+        let own = users >> step.cpu & 1 == 1;
+        let cpu = if own { usize::from(step.cpu) } else { users.trailing_zeros() as usize };
+        self.cpus.get(cpu)?.format(tree.half, self.geometry)
+    }
+
+    /// The CPUs that may hold entries of a tree, and those that walk it, as bits.
+    fn holders(&self, tree: TreeId) -> (u64, u64) {
+        self.trees.get(&tree).map_or((0, 0), |tree| (tree.users | tree.left, tree.users))
+    }
+
+    /// Judges a slot that changed, in one of the places of its table.
+    fn changed(&mut self, stored: Stored, slot: (u64, usize), spot: &Spot) {
+        let tree = spot.tree;
+        let Some(format) = self.format_of(tree, stored.step) else { return };
+        let (mut gone, mut came) = (Moved::default(), Moved::default());
+        if stored.old & 1 == 1 {
+            self.tables.unlinked_slot(slot.1, stored.old, spot, &format, &mut gone);
+        }
+        if stored.new & 1 == 1 {
+            self.tables.linked_slot(slot.1, stored.new, spot, &format, &mut self.memory, &mut came);
+        }
+        self.unknown += came.unknown;
+        self.not_filled(stored, tree, &came);
+        for new in &came.leaves {
+            self.fits_what_is_held(stored, tree, new);
+        }
+        for old in &gone.leaves {
+            self.replaced(stored, tree, old, &came.leaves);
+        }
+        let ways = gone.tables.iter().filter(|way| !came.tables.contains(way));
+        ways.for_each(|(table, place)| self.way_is_left(stored, *table, place, &format));
+        if gone.leaves.is_empty() && tree.half == 1 && self.holders(tree).1 >> stored.step.cpu & 1 == 1 {
+            let global = came.leaves.iter().filter(|new| new.leaf.is_global());
+            let fresh = global.map(|new| super::cpu::Fresh {
+                half: tree.half,
+                first: new.first,
+                last: new.last,
+                step: stored.step,
+                visible: false,
+            });
+            self.cpus[usize::from(stored.step.cpu)].fresh.extend(fresh);
+        }
+    }
+
+    /// Judges that tables were filled, in the order that walkers see, before they were linked.
+    pub(super) fn not_filled(&mut self, stored: Stored, tree: TreeId, came: &Moved) {
+        let Some(&(table, cpus)) = came.unordered.first() else { return };
+        let place = came.tables.iter().find(|(pa, _)| *pa == table).map(|(_, spot)| Va(spot.va));
+        self.report(Finding {
+            va: place,
+            facts: vec![format!("stores of {} to the table at {table:#x} have had no barrier", named(cpus))],
+            right: "DSB ISHST between the stores to a table and the one that links it",
+            stored: Some(stored),
+            holders: self.holders(tree).1,
+            ..Finding::new(Grade::Breach, Rule::Unfilled, stored.step)
+        });
+    }
+
+    /// Judges a leaf that came beside what CPUs may hold of its addresses.
+    fn fits_what_is_held(&mut self, stored: Stored, tree: TreeId, new: &LeafAt) {
+        let (_, users) = self.holders(tree);
+        let asids = self.asids(tree, new.leaf.is_global());
+        let mut wrong = Vec::new();
+        for held in self.held.overlapping(tree.half, new.leaf.first, new.leaf.last()) {
+            let (Some(leaf), cpus) = (held.leaf, held.holders & users) else { continue };
+            let serves = asids.iter().any(|asid| held.asid.serves(*asid));
+            if serves
+                && cpus != 0
+                && let Some(clash) = leaf.clash(&new.leaf)
+            {
+                wrong.push((held.clone(), leaf, cpus, clash));
+            }
+        }
+        for (held, leaf, cpus, clash) in wrong {
+            let fact =
+                format!("event {} took it out, and no invalidation dropped it since", held.stored.step.at);
+            let facts = vec![format!("a TLB may hold {}", leaf.describe()), fact];
+            self.clashes(stored, (held.stored, held.missed), (new, cpus, clash), facts);
+        }
+    }
+
+    /// Reports two entries that a TLB may not hold together. Returns true if it did.
+    fn clashes(
+        &mut self,
+        stored: Stored,
+        (before, missed): (Stored, Option<Missed>),
+        (new, cpus, clash): (&LeafAt, u64, Clash),
+        facts: Vec<String>,
+    ) -> bool {
+        let weak = |n: &u32| cpus >> n & 1 == 1 && !self.cpus[*n as usize].core.never_aborts;
+        let weak = (0..self.cpus.len() as u32).filter(weak).fold(0u64, |bits, n| bits | 1 << n);
+        let (rule, cpus, why) = match clash {
+            Clash::Forbidden(why) => (Rule::BreakBeforeMake, cpus, why),
+            Clash::Size(why) => (Rule::SizeConflict, weak, why),
+        };
+        if cpus == 0 {
+            return false;
+        }
+        let mut all = vec![why.to_owned()];
+        all.extend(facts);
+        all.push(format!("now {}", new.leaf.describe()));
+        self.report(Finding {
+            va: Some(Va(new.first)),
+            facts: all,
+            right: "an invalid entry, DSB, a TLBI on all CPUs, DSB and ISB before the new one (break-before-make)",
+            stored: Some(before),
+            missed,
+            holders: cpus,
+            ..Finding::new(Grade::Breach, rule, stored.step)
+        });
+        true
+    }
+
+    /// Notes what CPUs may hold of a leaf that is no more as it was, and judges what came in its place at once.
+    fn replaced(&mut self, stored: Stored, tree: TreeId, old: &LeafAt, came: &[LeafAt]) {
+        let (holders, _) = self.holders(tree);
+        let mut worst = if came.is_empty() { Some(Kind::Removed) } else { None };
+        if came.is_empty() && stored.old ^ stored.new == Attributes::ACCESSED.bits() {
+            worst = Some(Kind::Aged);
+        }
+        let mut reported = false;
+        for new in came.iter().filter(|new| new.leaf.overlaps(old.first, old.last)) {
+            if new.leaf == old.leaf {
+                continue;
+            }
+            if let Some(clash) = old.leaf.clash(&new.leaf) {
+                let facts = vec![format!("was {}", old.leaf.describe())];
+                reported |= self.clashes(stored, (stored, None), (new, holders, clash), facts);
+            }
+            worst = worst.max(Some(kind(&old.leaf, &new.leaf)));
+        }
+        let Some(kind) = worst else { return };
+        if kind != Kind::Same {
+            self.held.restrict(tree, (old.first, old.last), stored, kind);
+        }
+        for asid in self.asids(tree, old.leaf.is_global()) {
+            self.held.add(Entry {
+                leaf: Some(old.leaf),
+                table: 0,
+                members: old.leaf.all_members(),
+                first: old.first,
+                last: old.last,
+                level: old.leaf.level,
+                tree,
+                asid,
+                holders,
+                stored,
+                ordered: None,
+                ordered_here: None,
+                kind,
+                missed: None,
+                reported,
+            });
+        }
+    }
+
+    /// Notes that walk caches may lead to a table that is in this place no more.
+    fn way_is_left(&mut self, stored: Stored, table: u64, place: &Spot, format: &Format) {
+        let words = 8 * format.geometry.entries(place.level) as u64;
+        self.held.unlink((table, table + words), stored.step.cpu);
+        let bytes = (format.geometry.entries(place.level) as u64) << format.geometry.level_shift(place.level);
+        let asids = self.asids(place.tree, place.tree.half == 1);
+        let asids = if asids.is_empty() { vec![Asid::Unknown] } else { asids };
+        for asid in asids {
+            self.held.add(Entry {
+                leaf: None,
+                table,
+                members: 1,
+                first: place.va,
+                last: place.va.wrapping_add(bytes - 1),
+                level: place.level,
+                tree: place.tree,
+                asid,
+                holders: self.holders(place.tree).0,
+                stored,
+                ordered: None,
+                ordered_here: None,
+                kind: Kind::Removed,
+                missed: None,
+                reported: false,
+            });
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Mistakes that kernels had: each is named, and the same made right is not.
+
+use linmap_model::Barrier::{Ish, Ishst, Nsh, Nshst};
+use linmap_model::observed::{Grade, Miss};
+use linmap_model::{Core, Register, Rule, Tlb};
+
+use crate::machine::{
+    CONTIGUOUS, EMPTY, KERNEL, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, VA, block, page,
+    table,
+};
+
+/// A machine of two CPUs that may abort.
+fn two() -> Machine {
+    Machine::new(Core::WEAK, 2)
+}
+
+/// The first finding, and why the nearest invalidation missed.
+#[track_caller]
+fn worst(m: &mut Machine) -> (Grade, Rule, Option<Miss>) {
+    let found = m.findings();
+    let first = found.first().expect("a finding");
+    (first.grade, first.rule, first.missed.map(|missed| missed.why))
+}
+
+/// Zephyr #98344: a page is unmapped, and the TLBI is for the own CPU alone.
+#[test]
+fn a_tlbi_of_one_cpu_on_two() {
+    let unmap = |op, barriers: [_; 2]| {
+        let mut m = two();
+        m.store(LEVEL_3, 0)
+            .dsb(barriers[0])
+            .tlbi(op, VA >> 12 & ((1 << 44) - 1))
+            .dsb(barriers[1])
+            .isb()
+            .leave();
+        m
+    };
+    let mut wrong = unmap(Tlb::Vaae1is, [Nshst, Ish]);
+    assert_eq!(worst(&mut wrong), (Grade::Breach, Rule::Stale, Some(Miss::TooEarly)));
+    let mut wrong = unmap(Tlb::Vaae1, [Nshst, Nsh]);
+    assert_eq!(worst(&mut wrong), (Grade::Suspect, Rule::Stale, Some(Miss::LocalOnly)));
+    let mut wrong = unmap(Tlb::Vaae1, [Ishst, Ish]);
+    assert_eq!(worst(&mut wrong), (Grade::Suspect, Rule::Stale, Some(Miss::LocalOnly)));
+    assert_eq!(unmap(Tlb::Vaae1is, [Ishst, Ish]).found(), []);
+}
+
+/// Zephyr #115708: the operand of a TLBI is shifted by the page size, and not by 12.
+#[test]
+fn an_operand_shifted_by_another_size() {
+    for shift in [12, 14] {
+        let mut m = two();
+        m.store(LEVEL_3, 0)
+            .dsb(Ishst)
+            .tlbi(Tlb::Vaae1is, (VA | 0x4000_0000) >> shift & ((1 << 44) - 1))
+            .dsb(Ish)
+            .isb();
+        m.tlbi(Tlb::Vaae1is, VA >> shift & ((1 << 44) - 1)).dsb(Ish).isb();
+        match shift {
+            12 => assert_eq!(m.found(), []),
+            _ => assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, Some(Miss::Elsewhere))),
+        }
+    }
+}
+
+/// rCore tgoskits 2008: no DSB between the store and the TLBI.
+#[test]
+fn no_dsb_before_the_tlbi() {
+    for right in [false, true] {
+        let mut m = two();
+        m.store(LEVEL_3, 0);
+        if right {
+            m.dsb(Ishst);
+        }
+        m.tlbi_page(VA).dsb(Ish).isb().leave();
+        match right {
+            true => assert_eq!(m.found(), []),
+            false => assert_eq!(worst(&mut m), (Grade::Breach, Rule::Stale, Some(Miss::TooEarly))),
+        }
+    }
+}
+
+/// OSv #1117: a page is mapped and used without an ISB; and without a DSB.
+#[test]
+fn used_before_it_is_visible() {
+    for (dsb, isb, rule) in [
+        (true, true, None),
+        (true, false, Some(Rule::Unsynchronised)),
+        (false, true, Some(Rule::NotVisible)),
+        (false, false, Some(Rule::NotVisible)),
+    ] {
+        let mut m = two();
+        m.store(LEVEL_3 + 8, page(0x8000_1000, 0));
+        if dsb {
+            m.dsb(Ishst);
+        }
+        if isb {
+            m.isb();
+        }
+        m.read(VA + 0x1008);
+        assert_eq!(m.found(), rule.map(|rule| (Grade::Breach, rule)).into_iter().collect::<Vec<_>>());
+    }
+}
+
+/// Patina #1794: the TLBI is of another exception level.
+#[test]
+fn a_tlbi_of_another_exception_level() {
+    let mut m = two();
+    m.store(LEVEL_3, page(0x8000_0000, 0) | READ_ONLY)
+        .dsb(Ishst)
+        .tlbi(Tlb::Alle2is, 0)
+        .dsb(Ish)
+        .isb()
+        .leave();
+    assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, Some(Miss::OtherRegime)));
+}
+
+/// Asterinas #3672: a page becomes read-only, and nothing is invalidated.
+#[test]
+fn protected_without_a_tlbi() {
+    let mut m = two();
+    m.store(LEVEL_3, page(0x8000_0000, 0) | READ_ONLY).dsb(Ishst).isb().leave();
+    assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, None));
+}
+
+/// A table is filled and linked with no barrier between, as Linux does for its array of pages (`mm/sparse-vmemmap.c`).
+#[test]
+fn linked_before_it_is_filled() {
+    for right in [false, true] {
+        let mut m = two();
+        m.store(SPARE, page(0x8000_0000, 0));
+        if right {
+            // smp_wmb()
+            m.release();
+        }
+        m.store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).isb();
+        assert_eq!(m.found(), if right { vec![] } else { vec![(Grade::Breach, Rule::Unfilled)] });
+    }
+}
+
+/// A page moves, and a block is split, without break-before-make.
+#[test]
+fn changed_while_it_is_valid() {
+    let mut m = two();
+    m.store(LEVEL_3, page(0x9000_0000, 0)).dsb(Ishst).tlbi_page(VA).dsb(Ish).isb();
+    assert_eq!(m.found(), [(Grade::Breach, Rule::BreakBeforeMake)]);
+
+    let mut m = two();
+    m.store(LEVEL_3, page(0x8000_0000, 3)).dsb(Ishst).tlbi_page(VA).dsb(Ish).isb();
+    assert_eq!(m.found(), [(Grade::Breach, Rule::BreakBeforeMake)], "Normal becomes a device");
+
+    for core in [Core::WEAK, Core::STRONG] {
+        let mut m = Machine::new(core, 2);
+        m.store(LEVEL_2 + 8, block(0x8020_0000)).dsb(Ishst).isb();
+        for n in 0..512 {
+            m.store(SPARE + 8 * n, page(0x8020_0000 + 0x1000 * n, 0));
+        }
+        m.dsb(Ishst).store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).isb();
+        let found = m.found();
+        let breaches: Vec<_> = found.into_iter().filter(|found| found.0 == Grade::Breach).collect();
+        assert_eq!(
+            breaches,
+            if core.never_aborts { vec![] } else { vec![(Grade::Breach, Rule::SizeConflict)] }
+        );
+    }
+}
+
+/// An address is valid again, by another page, before the TLBI.
+#[test]
+fn valid_again_too_soon() {
+    for right in [false, true] {
+        let mut m = two();
+        m.store(LEVEL_3, 0).dsb(Ishst);
+        if right {
+            m.tlbi_page(VA).dsb(Ish).isb();
+        }
+        m.on(1).store(LEVEL_3, page(0x9000_0000, 0)).dsb(Ishst).isb();
+        let found = m.found();
+        assert_eq!(
+            found.first().copied(),
+            if right { None } else { Some((Grade::Breach, Rule::BreakBeforeMake)) }
+        );
+    }
+}
+
+/// A table goes, the TLBI is of the last level alone, and the page is used for something else.
+#[test]
+fn a_table_page_used_anew() {
+    for op in [Tlb::Vaale1is, Tlb::Vaae1is] {
+        let mut m = two();
+        m.store(LEVEL_3, 0).store(LEVEL_2, 0).dsb(Ishst).tlbi(op, VA >> 12 & ((1 << 44) - 1)).dsb(Ish).isb();
+        m.store(LEVEL_3 + 0x18, 0x1234_5671);
+        let found = m.found();
+        match op {
+            Tlb::Vaae1is => assert_eq!(found, []),
+            _ => assert_eq!(found.first(), Some(&(Grade::Breach, Rule::Freed))),
+        }
+    }
+}
+
+/// An ASID is used anew without an invalidation.
+#[test]
+fn an_asid_used_anew() {
+    let process = |m: &mut Machine, root: u64| {
+        m.store(root, table(root + 0x1000))
+            .store(root + 0x1000, table(root + 0x2000))
+            .store(root + 0x2000, table(root + 0x3000));
+        m.store(root + 0x3000, page(0x8000_0000, 0) | NOT_GLOBAL).dsb(Ishst);
+    };
+    for right in [false, true] {
+        let mut m = two();
+        process(&mut m, SPARE);
+        process(&mut m, SPARE + 0x10_0000);
+        m.msr(Register::Ttbr1, KERNEL | 7 << 48u64).msr(Register::Ttbr0, SPARE).isb();
+        m.msr(Register::Ttbr0, EMPTY).isb();
+        if right {
+            m.tlbi(Tlb::Aside1is, 7 << 48u64).dsb(Ish).isb();
+        }
+        m.msr(Register::Ttbr0, SPARE + 0x10_0000).isb();
+        assert_eq!(m.found(), if right { vec![] } else { vec![(Grade::Breach, Rule::TtbrSwitch)] });
+    }
+}
+
+/// The TLBI by range names the next pages, or has a hint of another level.
+#[test]
+fn a_range_beside_it() {
+    let range =
+        |pages_from: u64, hint: u64| 1u64 << 46u32 | hint << 37u32 | (pages_from & ((1 << 37u32) - 1));
+    for (operand, why) in [
+        (range(VA >> 12, 0), None),
+        (range((VA >> 12) + 2, 0), Some(Miss::Elsewhere)),
+        (range(VA >> 12, 2), Some(Miss::OtherLevel)),
+    ] {
+        let mut m = two();
+        m.store(LEVEL_3, page(0x8000_0000, 0) | READ_ONLY)
+            .dsb(Ishst)
+            .tlbi(Tlb::Rvaale1is, operand)
+            .dsb(Ish)
+            .isb()
+            .leave();
+        assert_eq!(m.findings().first().and_then(|found| found.missed).map(|missed| missed.why), why);
+    }
+}
+
+/// A run is made of pages that a CPU may hold one by one.
+#[test]
+fn a_run_of_pages_that_may_be_held() {
+    let mut m = two();
+    (1..16).for_each(|n| {
+        m.store(LEVEL_3 + 8 * n, page(0x8000_0000 + 0x1000 * n, 0));
+    });
+    m.dsb(Ishst).isb();
+    m.store(LEVEL_3, page(0x8000_0000, 0) | CONTIGUOUS);
+    assert_eq!(m.found().first(), Some(&(Grade::Breach, Rule::SizeConflict)));
+}
