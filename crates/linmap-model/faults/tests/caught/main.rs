@@ -23,12 +23,15 @@ mod operation;
 #[path = "../../../tests/live/remade.rs"]
 mod remade;
 mod scene;
+#[path = "../../../tests/live/watched.rs"]
+mod watched;
 #[allow(dead_code)]
 #[path = "../../../tests/live/world.rs"]
 mod world;
 
 use linmap::mistakes::Patch;
 use linmap::{Attributes, Change, MemoryType, Policy};
+use linmap_model::observed::Finding;
 use linmap_model::{Core, Rule};
 
 use aliased::Set;
@@ -212,12 +215,28 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];
 
-/// One after the other: a patch is switched on for the whole process.
+/// The grades of the faults for who does not know what is announced. A log ends where the model stops.
+const GRADES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caught/watched.txt");
+
+/// One after the other: a patch is switched on for the whole process. LINMAP_UPDATE=1 stores the grades anew.
 #[test]
 fn each_fault_is_caught_by_its_rule() {
+    let mut grades = String::from("# The grade and the rule without announcements; the rule with them; the fault.\n");
     for (fault, rule, scene) in faults() {
-        assert_eq!(scene.judged(None), Ok(()), "without a fault, where {fault:?} would be: {scene:?}");
-        assert_eq!(scene.judged(Some(fault)), Err(rule), "{fault:?}: {scene:?}");
+        let (verdict, log) = scene.judged(None);
+        assert_eq!(verdict, Ok(()), "without a fault, where {fault:?} would be: {scene:?}");
+        log.is_no_breach();
+        let (verdict, log) = scene.judged(Some(fault));
+        assert_eq!(verdict, Err(rule), "{fault:?}: {scene:?}");
+        let found = log.findings();
+        let seen = |first: &Finding| format!("{}, {:?}", first.grade, first.rule);
+        let seen = found.first().map_or_else(|| "only with announcements".to_owned(), seen);
+        grades += &format!("{seen:<28} {:<18} {fault:?}\n", format!("{rule:?}"));
+    }
+    if std::env::var_os("LINMAP_UPDATE").is_some() {
+        std::fs::write(GRADES, grades).expect("the grades are written");
+    } else {
+        assert_eq!(grades, std::fs::read_to_string(GRADES).expect("the grades"));
     }
 }
 

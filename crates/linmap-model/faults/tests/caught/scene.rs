@@ -10,6 +10,7 @@ use crate::fault::{Fault, How};
 use crate::faulty::Faulty;
 use crate::interrupted::{interrupted, overtaken};
 use crate::operation::{Operation, What};
+use crate::watched::Log;
 use crate::world::{Machine, World, ram};
 
 /// The first page of the map's contiguous run.
@@ -116,21 +117,19 @@ impl Scene {
         Self { part: Part::Overtaken, ..self.repaints().does(what, first, pages) }
     }
 
-    /// Plays the scene with a mistake, or with none.
-    ///
-    /// # Errors
-    ///
-    /// The rule that was broken.
-    pub(crate) fn judged(&self, fault: Option<Fault>) -> Result<(), Rule> {
+    /// Plays the scene with a mistake, or with none. Returns the rule that was broken as an error, and the log, which ends there.
+    pub(crate) fn judged(&self, fault: Option<Fault>) -> (Result<(), Rule>, Log) {
         let machine = Machine::with_linear_map(geometry(), &self.cores, 128, 0x1000_0000, Some(OFFSET));
+        let log = Log::of(&machine.model);
         let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
         switch_on(None);
-        match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
+        let verdict = match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
             (Err(breach), _) => Err(breach.rule),
             (Ok(()), Ok(())) => Ok(()),
             // Noticed by the test and not by the model.
             (Ok(()), Err(panic)) => resume_unwind(panic),
-        }
+        };
+        (verdict, log)
     }
 
     fn play(&self, machine: &Machine, fault: Option<Fault>) {
