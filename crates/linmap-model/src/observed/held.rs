@@ -143,7 +143,17 @@ impl Held {
         (entry.tree.half, (last - first).checked_add(1).map_or(64, u64::ilog2), first)
     }
 
-    pub(super) fn add(&mut self, entry: Entry) {
+    /// Adds an entry. One that is equal but for its store is the same to a TLB.
+    pub(super) fn add(&mut self, mut entry: Entry) {
+        let equal = |old: &Entry| {
+            let parts = |e: &Entry| (e.leaf, e.table, e.first, e.last, e.members, e.tree, e.asid, e.kind);
+            parts(old) == parts(&entry)
+        };
+        let mut here = self.index.get(&Self::key(&entry)).into_iter().flatten();
+        if let Some(&id) = here.find(|id| self.entries.get(id).is_some_and(equal)) {
+            entry.holders |= self.entries[&id].holders;
+            self.remove(id);
+        }
         let (id, key, cpu) = (self.next, Self::key(&entry), entry.stored.step.cpu);
         self.next += 1;
         self.index.entry(key).or_default().push(id);
