@@ -221,7 +221,8 @@ const GRADES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caught/watched.
 /// One after the other: a patch is switched on for the whole process. LINMAP_UPDATE=1 stores the grades anew.
 #[test]
 fn each_fault_is_caught_by_its_rule() {
-    let mut grades = String::from("# The grade and the rule without announcements; the rule with them; the fault.\n");
+    let mut grades =
+        String::from("# The grade and the rule without announcements; the rule with them; the fault.\n");
     for (fault, rule, scene) in faults() {
         let (verdict, log) = scene.judged(None);
         assert_eq!(verdict, Ok(()), "without a fault, where {fault:?} would be: {scene:?}");
