@@ -16,16 +16,22 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The version names the commit that the command was built from.
+/// The version names a commit of the repository that the command was built from, if there is one.
 #[test]
 fn the_version_names_the_commit() {
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let git = git.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).stderr(Stdio::null());
+        git.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
     let shown = linmap(&["--version"]).exits(0).stdout();
-    let mut git = Command::new("git");
-    let commit = git.args(["rev-parse", "--short=12", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let commit = commit.output().ok().filter(|output| output.status.success());
-    let commit = commit
-        .map_or(String::new(), |output| format!(" ({})", String::from_utf8_lossy(&output.stdout).trim()));
-    assert_eq!(shown, format!("linmap {}{commit}\n", env!("CARGO_PKG_VERSION")));
+    let rest = shown.trim_end().strip_prefix(concat!("linmap ", env!("CARGO_PKG_VERSION"))).expect(&shown);
+    if git(&["rev-parse", "--git-dir"]) {
+        let commit = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')')).expect(&shown);
+        assert!(git(&["cat-file", "-e", &format!("{commit}^{{commit}}")]), "{shown}");
+    } else {
+        assert_eq!(rest, "");
+    }
 }
 
 /// Every way to write to stdout.
