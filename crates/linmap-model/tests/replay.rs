@@ -1,29 +1,13 @@
 //! Logs: written, read back, and judged by the command.
 
-use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
 
 use linmap::{
     AddressSpace, Attributes, Change, Geometry, Granule, Half, Hardware, Level, Memory, OaFormat, Pa, Policy,
     Run, Scope, Tlbi, Tree, Va,
 };
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, ReplayError, Setup, replay};
-
-/// A log that a test can look at while a model writes it.
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
+use test_support::Log;
 
 /// A page of RAM.
 fn page_at(va: Va) -> Run {
@@ -36,7 +20,7 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     let setup = Setup { tables_at: 0xa_0000_0001_0000, ..Setup::new(g, &[Core::STRONG, Core::WEAK]) };
     let model = Model::new(&setup).unwrap().quietly();
     let setup = model.setup();
-    let log = Shared::default();
+    let log = Log::default();
     model.log_to(log.clone()).unwrap();
     let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));
     let page = page_at(base);
@@ -57,7 +41,7 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     cpu.dsb(linmap::Dsb::Ish);
     cpu.isb();
     cpu.done(true);
-    std::mem::take(&mut *log.0.lock().unwrap())
+    log.take()
 }
 
 fn command(arguments: &[&str]) -> Output {
@@ -152,7 +136,7 @@ fn goes_on(space: &AddressSpace, cpu: OnCpu<'_>, g: Geometry) {
 /// A page is unmapped by hand, with its TLBI or without, and the library goes on: the log, and whether there was a breach.
 fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
     let model = Model::new(&Setup::new(g, &[Core::STRONG, Core::WEAK])).unwrap().quietly();
-    let log = Shared::default();
+    let log = Log::default();
     model.log_to(log.clone()).unwrap();
     let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));
     let page = page_at(base);
@@ -182,7 +166,7 @@ fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
     cpu.isb();
     cpu.done(true);
     goes_on(&space, cpu, g);
-    let lines = std::mem::take(&mut *log.0.lock().unwrap());
+    let lines = log.take();
     (String::from_utf8(lines).unwrap(), model.verdict().is_err())
 }
 

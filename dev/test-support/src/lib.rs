@@ -1,4 +1,5 @@
-//! Support for the tests of several crates: seeds and random numbers, all geometries, numbers of locks, and a map without tables.
+//! Support for the tests of several crates: seeds and random numbers, all geometries, numbers of locks, a map
+//! without tables, logs in memory, and texts that are stored.
 //!
 //! Each random case has a seed, and one variable repeats it. A run has the same seeds as the one before, so that what
 //! fails is due to a change. With `LINMAP_SEED=fresh` the first seed is drawn from the system, and printed before
@@ -15,16 +16,20 @@
 mod flat;
 mod geometries;
 mod locks;
+mod log;
 mod property;
 mod random;
 mod seed;
+mod stored;
 
 pub use flat::{Flat, Mapped, Piece};
 pub use geometries::{geometries, some_geometries};
 pub use locks::LOCKS;
+pub use log::Log;
 pub use property::property;
 pub use random::Random;
 pub use seed::{Rows, case, each, is_one, number, parsed, seeds};
+pub use stored::is_as_stored;
 
 /// The prelude of `proptest`, with another `proptest!`, which gives each case a seed of its own.
 pub mod prelude {

@@ -1,12 +1,10 @@
 //! A machine with a small map that all CPUs use, on which the library carries out operations: the log of each run.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use linmap::{
     AddressSpace, Attributes, Geometry, Granule, Half, LeafSize, Level, OaFormat, Pa, Policy, Run, Tree, Va,
 };
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, Setup, read_log};
+use test_support::Log;
 
 /// The first address of physical memory that is mapped.
 const RAM: Pa = Pa(1 << 36);
@@ -97,21 +95,6 @@ impl Stage<'_> {
     }
 }
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no writer panics").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Returns the machine and the events of a run of the library. A broken rule panics.
 pub(crate) fn run(machine: &Machine, policy: Policy, work: impl FnOnce(&Stage<'_>)) -> (Setup, Vec<Event>) {
     let g = Geometry::new(machine.granule, machine.va_bits, machine.format).expect("a geometry that exists");
@@ -138,6 +121,6 @@ pub(crate) fn run(machine: &Machine, policy: Policy, work: impl FnOnce(&Stage<'_
     }
     work(&Stage { cpu, g, space });
     model.finish().unwrap_or_else(|breach| panic!("{breach}"));
-    let log = std::mem::take(&mut *log.0.lock().expect("no writer panics"));
+    let log = log.take();
     read_log(&*log).expect("what the model wrote")
 }

@@ -1,27 +1,11 @@
 //! The exact cost of each call: barriers, invalidations and stores.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use linmap::{Attributes, Change, Geometry, Granule, Half, Level, OaFormat, Policy, Region};
 use linmap_model::{Barrier, Core, Event, Tlb};
+use test_support::Log;
 
 use crate::operation::{Operation, What};
 use crate::world::{Machine, World, ram};
-
-/// A log that can be read while it is written.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("one thread").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 /// The counts of one call.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -87,7 +71,7 @@ impl Case {
         let before = world.space.changes(&world.cpu(0));
         world.does(0, &Operation { what, va, pages }).expect("no reason not to");
         let after = world.space.changes(&world.cpu(0));
-        let text = String::from_utf8(log.0.lock().expect("one thread").clone()).expect("text");
+        let text = String::from_utf8(log.take()).expect("text");
         let events = text.lines().skip(1).map(|line| serde_json::from_str(line).expect("an event"));
         let cost = cost(events);
         // Those of parked CPUs are the platform's.

@@ -12,7 +12,7 @@ use test_support::{Random, case, geometries, number, seeds};
 use crate::flat::Mapped;
 use crate::operation::{List, Operation, What};
 use crate::remade::{self, Remade, any_remake, is_write_back};
-use crate::watched::Log;
+use crate::watched::{is_no_breach, log_of};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
@@ -50,7 +50,7 @@ fn on_a_machine(seed: u64) {
     let (tables, allow_write_execute) = (24 + random.below(60) as usize, random.one_in(2));
     let machine = Machine::of(&Setup { tables, tables_at, allow_write_execute, ..Setup::new(g, &cores) });
     // Without what it announces as well, as far as time permits.
-    let log = seed.is_multiple_of(8).then(|| Log::of(&machine.model));
+    let log = seed.is_multiple_of(8).then(|| log_of(&machine.model));
     let large = random.one_in(8);
     let regions = if large { large_regions(g, half, &mut random) } else { any_regions(g, half, &mut random) };
     let mut world = World::new(&machine, half, &regions);
@@ -76,7 +76,7 @@ fn on_a_machine(seed: u64) {
         }
     }
     world.finish();
-    log.iter().for_each(Log::is_no_breach);
+    log.iter().for_each(is_no_breach);
 }
 
 /// Where walkers manage the dirty state, no leaf is given DBM, so that none becomes writable-clean.

@@ -1,43 +1,24 @@
 //! The steps of the library, judged once more without its announcements: nothing of it is a breach.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use linmap_model::Model;
 use linmap_model::observed::{Finding, Grade, watch};
+use test_support::Log;
 
-/// The log of a model.
-#[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("one thread").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Begins to log the steps of CPUs on a model.
+pub(crate) fn log_of(model: &Model) -> Log {
+    let log = Log::default();
+    model.log_to(log.clone()).expect("room");
+    log
 }
 
-impl Log {
-    /// Begins to log what CPUs do on a model.
-    pub(crate) fn of(model: &Model) -> Self {
-        let log = Self::default();
-        model.log_to(log.clone()).expect("room");
-        log
-    }
+/// Returns the findings in a log, the worst first.
+pub(crate) fn findings(log: &Log) -> Vec<Finding> {
+    watch(&log.take()[..]).expect("a log").findings().cloned().collect()
+}
 
-    /// Returns the findings in it, the worst first.
-    pub(crate) fn findings(&self) -> Vec<Finding> {
-        let log = self.0.lock().expect("one thread");
-        watch(&log[..]).expect("a log").findings().cloned().collect()
-    }
-
-    /// Fails if something of it is a breach.
-    pub(crate) fn is_no_breach(&self) {
-        let found = self.findings();
-        let breach = found.iter().find(|finding| finding.grade == Grade::Breach);
-        assert!(breach.is_none(), "{}", breach.map(ToString::to_string).unwrap_or_default());
-    }
+/// Fails if something in a log is a breach.
+pub(crate) fn is_no_breach(log: &Log) {
+    let found = findings(log);
+    let breach = found.iter().find(|finding| finding.grade == Grade::Breach);
+    assert!(breach.is_none(), "{}", breach.map(ToString::to_string).unwrap_or_default());
 }

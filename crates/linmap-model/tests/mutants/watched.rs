@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use linmap_model::observed::{Finding, Grade, Observer, Told};
+use test_support::is_as_stored;
 
 use crate::scene::Scene;
 use crate::{MUTANTS, Mutant};
@@ -29,21 +30,14 @@ fn line(mutant: &Mutant) -> String {
     format!("{said:<28} {:<22} {}: {}", format!("{:?}", mutant.rule), mutant.name, mutant.wrong)
 }
 
-/// The table is as stored: LINMAP_UPDATE=1 writes it anew.
+/// The table is as stored.
 #[test]
 fn each_mistake_has_its_grade() {
     let mut table = String::from(
         "# The grade and the rule without announcements; the rule with them; the sequence and its mistake.\n",
     );
     MUTANTS.iter().for_each(|mutant| writeln!(table, "{}", line(mutant)).expect("a text"));
-    if std::env::var_os("LINMAP_UPDATE").is_some() {
-        std::fs::write(TABLE, table).expect("the table is written");
-        return;
-    }
-    let stored = std::fs::read_to_string(TABLE).expect("the table");
-    let differ = table.lines().zip(stored.lines()).filter(|(now, then)| now != then);
-    let differ: Vec<_> = differ.map(|(now, then)| format!("now  {now}\nthen {then}")).collect();
-    assert!(differ.is_empty() && table.lines().count() == stored.lines().count(), "{}", differ.join("\n"));
+    is_as_stored(TABLE, &table);
 }
 
 /// The chapter of the book, and the marks around its table.
@@ -53,7 +47,7 @@ const MARKS: [&str; 2] = ["<!-- watched -->\n", "<!-- watched end -->\n"];
 /// The grades in the order of the chapter's columns.
 const COLUMNS: [Option<Grade>; 4] = [Some(Grade::Breach), Some(Grade::Suspect), Some(Grade::Hint), None];
 
-/// The chapter counts the sequences by rule and grade: LINMAP_UPDATE=1 writes it anew.
+/// The chapter counts the sequences by rule and grade.
 #[test]
 fn the_chapter_has_the_grades_of_each_rule() {
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
@@ -75,13 +69,8 @@ fn the_chapter_has_the_grades_of_each_rule() {
     writeln!(table, "| all | {} |", shown(&all)).expect("a text");
     let chapter = std::fs::read_to_string(CHAPTER).expect("the chapter");
     let (before, rest) = chapter.split_once(MARKS[0]).expect("the first mark");
-    let (stored, after) = rest.split_once(MARKS[1]).expect("the last mark");
-    if std::env::var_os("LINMAP_UPDATE").is_some() {
-        let chapter = [before, MARKS[0], &table, MARKS[1], after].concat();
-        std::fs::write(CHAPTER, chapter).expect("the chapter is written");
-    } else {
-        assert_eq!(stored, table);
-    }
+    let (_, after) = rest.split_once(MARKS[1]).expect("the last mark");
+    is_as_stored(CHAPTER, &[before, MARKS[0], &table, MARKS[1], after].concat());
 }
 
 /// A right sequence is no breach and no suspect.

@@ -7,13 +7,13 @@ mod counting;
 
 use std::fmt::Write;
 use std::rc::Rc;
-use std::{env, fs};
 
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Aliased, Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, Level,
     OaFormat, Pa, Policy, Region, Rodata, Tree, Va, linear_range,
 };
+use test_support::is_as_stored;
 
 use counting::{Counting, Platform};
 
@@ -301,12 +301,5 @@ fn the_work_is_what_is_stored() {
     ];
     let now: String =
         geometries.map(|g| g.expect("a geometry")).map(|g| work::<2048>(g) + &work::<64>(g)).concat();
-    if env::var_os("LINMAP_UPDATE").is_some() {
-        fs::write(STORED, &now).expect("the file can be written");
-    }
-    let stored = fs::read_to_string(STORED).expect("the file");
-    for (now, stored) in now.lines().zip(stored.lines()) {
-        assert_eq!(now, stored, "LINMAP_UPDATE=1 stores what is done now");
-    }
-    assert_eq!(now.lines().count(), stored.lines().count());
+    is_as_stored(STORED, &now);
 }

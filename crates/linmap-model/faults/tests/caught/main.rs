@@ -33,12 +33,14 @@ use linmap::mistakes::Patch;
 use linmap::{Attributes, Change, MemoryType, Policy};
 use linmap_model::observed::Finding;
 use linmap_model::{Core, Rule};
+use test_support::is_as_stored;
 
 use aliased::Set;
 use fault::{Fault, How};
 use operation::What;
 use remade::Remade;
 use scene::Scene;
+use watched::{findings, is_no_breach};
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const WRITABLE: What = What::Protect(Change::WRITABLE);
@@ -218,7 +220,7 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
 /// The grades of the faults for who does not know what is announced. A log ends where the model stops.
 const GRADES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caught/watched.txt");
 
-/// One after the other: a patch is switched on for the whole process. LINMAP_UPDATE=1 stores the grades anew.
+/// One after the other: a patch is switched on for the whole process.
 #[test]
 fn each_fault_is_caught_by_its_rule() {
     let mut grades =
@@ -226,19 +228,14 @@ fn each_fault_is_caught_by_its_rule() {
     for (fault, rule, scene) in faults() {
         let (verdict, log) = scene.judged(None);
         assert_eq!(verdict, Ok(()), "without a fault, where {fault:?} would be: {scene:?}");
-        log.is_no_breach();
+        is_no_breach(&log);
         let (verdict, log) = scene.judged(Some(fault));
         assert_eq!(verdict, Err(rule), "{fault:?}: {scene:?}");
-        let found = log.findings();
         let seen = |first: &Finding| format!("{}, {:?}", first.grade, first.rule);
-        let seen = found.first().map_or_else(|| "only with announcements".to_owned(), seen);
+        let seen = findings(&log).first().map_or_else(|| "only with announcements".to_owned(), seen);
         grades += &format!("{seen:<28} {:<18} {fault:?}\n", format!("{rule:?}"));
     }
-    if std::env::var_os("LINMAP_UPDATE").is_some() {
-        std::fs::write(GRADES, grades).expect("the grades are written");
-    } else {
-        assert_eq!(grades, std::fs::read_to_string(GRADES).expect("the grades"));
-    }
+    is_as_stored(GRADES, &grades);
 }
 
 #[test]

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use linmap::mistakes::switch_on;
 use linmap::{Attributes, Geometry, Granule, Half, Leaves, OaFormat, Pa, Policy, Region, Va};
 use linmap_model::{Core, Rule};
+use test_support::Log;
 
 use crate::fault::{Fault, How};
 use crate::faulty::Faulty;
 use crate::interrupted::{interrupted, overtaken};
 use crate::operation::{Operation, What};
-use crate::watched::Log;
+use crate::watched::log_of;
 use crate::world::{Machine, World, ram};
 
 /// The first page of the map's contiguous run.
@@ -120,7 +121,7 @@ impl Scene {
     /// Plays the scene with a mistake, or with none. Returns the rule that was broken as an error, and the log, which ends there.
     pub(crate) fn judged(&self, fault: Option<Fault>) -> (Result<(), Rule>, Log) {
         let machine = Machine::with_linear_map(geometry(), &self.cores, 128, 0x1000_0000, Some(OFFSET));
-        let log = Log::of(&machine.model);
+        let log = log_of(&machine.model);
         let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
         switch_on(None);
         let verdict = match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
