@@ -68,12 +68,13 @@ pub enum Fault {
 ///
 /// A document cannot be read.
 pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
+    let all = files(root)?;
     let mut parsed = HashMap::new();
-    for name in documents(root)? {
-        let document = Document::parse(&fs::read_to_string(root.join(&name))?);
-        parsed.insert(name, document);
+    for name in all.iter().filter(|name| is_document(name)) {
+        let document = Document::parse(&fs::read_to_string(root.join(name))?);
+        parsed.insert(name.clone(), document);
     }
-    let (paths, mut broken) = (Paths::of(root)?, Vec::new());
+    let (paths, mut broken) = (Paths::new(root, &all), Vec::new());
     for (name, document) in &parsed {
         let mut report = |link: &Link, fault: Option<Fault>| {
             let Some(fault) = fault else { return };
@@ -91,13 +92,18 @@ pub fn check(root: &Path) -> io::Result<Vec<Broken>> {
     Ok(broken)
 }
 
-/// Returns the documents of a repository, by their paths from its root: all `*.md`, but for what is hidden or a cache. What
-/// forges read in `.github` is not hidden.
+/// Returns the documents of a repository, by their paths from its root: all `*.md`, but for what is hidden or a cache.
 ///
 /// # Errors
 ///
 /// A directory cannot be read.
 pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(files(root)?.into_iter().filter(|name| is_document(name)).collect())
+}
+
+/// Returns the files of a repository, by their paths from its root, but for what is hidden or a cache. What forges read in
+/// `.github` is not hidden.
+fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut directories = vec![PathBuf::new()];
     while let Some(directory) = directories.pop() {
@@ -111,7 +117,7 @@ pub fn documents(root: &Path) -> io::Result<Vec<PathBuf>> {
                 // Cargo marks what it has made with this file.
                 let built = name == Path::new("target") || entry.path().join("CACHEDIR.TAG").exists();
                 directories.extend((!built).then_some(name));
-            } else if is_document(&name) {
+            } else {
                 found.push(name);
             }
         }

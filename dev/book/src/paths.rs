@@ -1,8 +1,6 @@
 //! Paths that documents name as code: those of the repository have to exist.
 
-use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use std::{fs, io};
 
 /// Ends of names that are sources of this repository, and of no other that documents speak of.
 const OWN: [&str; 5] = [".rs", ".md", ".sh", ".py", ".toml"];
@@ -10,36 +8,16 @@ const OWN: [&str; 5] = [".rs", ".md", ".sh", ".py", ".toml"];
 /// The places that a path can start from.
 pub(crate) struct Paths<'a> {
     root: &'a Path,
-    /// The entries of the root.
-    top: Vec<OsString>,
-    /// The crates, from the root.
-    crates: Vec<PathBuf>,
+    /// The folders of crates, from the root.
+    crates: Vec<&'a Path>,
 }
 
 impl<'a> Paths<'a> {
-    /// Reads the root and the directories of crates.
-    ///
-    /// # Errors
-    ///
-    /// A directory cannot be read.
-    pub(crate) fn of(root: &'a Path) -> io::Result<Self> {
-        let names = |directory: &Path| -> io::Result<Vec<OsString>> {
-            fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
-        };
-        let top = names(root)?;
-        let mut crates = Vec::new();
-        let mut directories: Vec<PathBuf> = top.iter().map(PathBuf::from).collect();
-        while let Some(directory) = directories.pop() {
-            let hidden = directory.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-            if !root.join(&directory).is_dir() || hidden || directory == Path::new("target") {
-                continue;
-            }
-            directories.extend(names(&root.join(&directory))?.iter().map(|name| directory.join(name)));
-            if root.join(&directory).join("Cargo.toml").is_file() {
-                crates.push(directory);
-            }
-        }
-        Ok(Self { root, top, crates })
+    /// Those of a repository with these files, by their paths from its root.
+    pub(crate) fn new(root: &'a Path, files: &'a [PathBuf]) -> Self {
+        let crates =
+            files.iter().filter(|file| file.ends_with("Cargo.toml")).filter_map(|file| file.parent());
+        Self { root, crates: crates.collect() }
     }
 
     /// Returns true if code in `document` is a path of this repository, and there is no such path.
@@ -54,7 +32,7 @@ impl<'a> Paths<'a> {
         let Some((first, _)) = code.split_once('/').filter(|_| code.chars().all(is_plain)) else {
             return false;
         };
-        let is_own = OWN.iter().any(|end| code.ends_with(end)) || self.top.iter().any(|name| name == first);
+        let is_own = OWN.iter().any(|end| code.ends_with(end)) || self.root.join(first).exists();
         is_own && !first.is_empty() && first != "target"
     }
 
