@@ -1,4 +1,4 @@
-//! Lines of a log, and the mistakes in them, in the words of a log.
+//! Lines of a log: numbers as they stand there, and the mistakes in a line, in the words of a log.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -33,4 +33,47 @@ pub(crate) fn read<T: DeserializeOwned>(
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
+}
+
+pub(crate) const fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub(crate) const fn is_yes(b: &bool) -> bool {
+    *b
+}
+
+/// Addresses and descriptors are texts: JSON's numbers are not sure to hold 64 bits.
+pub(crate) mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(n: &u64, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&format_args!("{n:#x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(d)?;
+        let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        number.ok_or_else(|| D::Error::custom(format_args!("\"{text}\": expected a text like \"0x1000\"")))
+    }
+}
+
+/// The same for an optional number.
+pub(crate) mod maybe_hex {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(n: &Option<u64>, s: S) -> Result<S::Ok, S::Error> {
+        match n {
+            Some(n) => super::hex::serialize(n, s),
+            None => s.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+        #[derive(Deserialize)]
+        struct Hex(#[serde(with = "super::hex")] u64);
+        Ok(Option::<Hex>::deserialize(d)?.map(|h| h.0))
+    }
 }

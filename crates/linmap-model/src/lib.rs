@@ -103,6 +103,7 @@ mod cached;
 mod code;
 mod event;
 pub mod export;
+mod fields;
 mod flat;
 mod grace;
 mod json;

@@ -2,6 +2,8 @@
 
 use std::io::BufRead;
 
+use serde::de::DeserializeOwned;
+
 use crate::json::read;
 use crate::{Breach, Event, Machine, Setup};
 
@@ -36,14 +38,29 @@ pub enum ReplayError {
     },
 }
 
-/// Returns the lines of a log that are not empty, with their numbers from 1.
-pub(crate) fn lines(log: impl BufRead) -> impl Iterator<Item = Result<(usize, String), ReplayError>> {
+/// A line with its number from 1, or the reason why it cannot be read.
+pub(crate) type Line = Result<(usize, String), ReplayError>;
+
+/// Opens a log: returns the machine that its first line describes, made of it by `make`, and the lines after that with their numbers
+/// from 1. Empty lines do not count.
+///
+/// # Errors
+///
+/// There is no such line, it cannot be read, or `make` refuses the machine.
+pub(crate) fn open<T, L: BufRead>(
+    log: L,
+    make: impl FnOnce(Setup) -> Result<T, String>,
+) -> Result<(T, impl Iterator<Item = Line>), ReplayError> {
     let numbered = log.lines().enumerate().map(|(number, text)| (number + 1, text));
     let read = numbered.map(|(line, text)| match text {
         Ok(text) => Ok((line, text)),
         Err(error) => Err(ReplayError::Unreadable { line, error }),
     });
-    read.filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim().is_empty()))
+    let mut lines = read.filter(|line| !line.as_ref().is_ok_and(|(_, text)| text.trim().is_empty()));
+    let none = || ReplayError::Malformed { line: 1, why: "no line describes the machine".into() };
+    let (line, text) = lines.next().ok_or_else(none)??;
+    let made = Setup::from_json(&text).and_then(make);
+    Ok((made.map_err(|why| ReplayError::Malformed { line, why })?, lines))
 }
 
 /// Replays a log: a line for the machine, then one for each event. Empty lines do not count. After the last
@@ -54,39 +71,31 @@ pub(crate) fn lines(log: impl BufRead) -> impl Iterator<Item = Result<(usize, St
 ///
 /// The first line that cannot be read, or whose event breaks a rule; the last line, if the machine at rest breaks one.
 pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
-    let mut machine: Option<Machine> = None;
-    let mut last = 0;
-    let mut log = lines(log);
+    let (mut machine, mut log) = open(log, |setup| Machine::new(&setup))?;
+    let mut last = 1;
     while let Some(item) = log.next() {
         let (line, text) = item?;
         last = line;
-        let malformed = |why: String| ReplayError::Malformed { line, why };
-        match &mut machine {
-            None => {
-                let setup = Setup::from_json(&text).map_err(malformed)?;
-                machine = Some(Machine::new(&setup).map_err(malformed)?);
-            }
-            Some(machine) => {
-                let event = read_event(&text).map_err(malformed)?;
-                if let Err(breach) = machine.step(event) {
-                    let later = log.map_while(Result::ok).count();
-                    return Err(ReplayError::Breach { line, breach, later });
-                }
-            }
+        if let Err(breach) = machine.step(read_event(line, &text)?) {
+            let later = log.map_while(Result::ok).count();
+            return Err(ReplayError::Breach { line, breach, later });
         }
     }
-    match machine {
-        Some(machine) => match machine.finish() {
-            Ok(()) => Ok(machine.events()),
-            Err(breach) => Err(ReplayError::Breach { line: last, breach, later: 0 }),
-        },
-        None => Err(ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() }),
+    match machine.finish() {
+        Ok(()) => Ok(machine.events()),
+        Err(breach) => Err(ReplayError::Breach { line: last, breach, later: 0 }),
     }
 }
 
-/// Reads a line after the first.
-fn read_event(line: &str) -> Result<Event, String> {
-    read(line, |event| (event == Some("machine")).then_some("a second machine: a log describes one"))
+/// Reads a line after the first: an event, or more than that.
+///
+/// # Errors
+///
+/// The mistake in it.
+pub(crate) fn read_event<T: DeserializeOwned>(line: usize, text: &str) -> Result<T, ReplayError> {
+    let again =
+        |event: Option<&str>| (event == Some("machine")).then_some("a second machine: a log describes one");
+    read(text, again).map_err(|why| ReplayError::Malformed { line, why })
 }
 
 /// Reads a log without judging it: the machine, and its events.
@@ -95,17 +104,11 @@ fn read_event(line: &str) -> Result<Event, String> {
 ///
 /// The first line that cannot be read. Never a breach.
 pub fn read_log(log: impl BufRead) -> Result<(Setup, Vec<Event>), ReplayError> {
-    let (mut setup, mut events, mut last) = (None, Vec::new(), 0);
-    for item in lines(log) {
+    let (setup, mut log) = open(log, Ok)?;
+    let events = log.try_fold(Vec::new(), |mut events, item| {
         let (line, text) = item?;
-        last = line;
-        let malformed = |why: String| ReplayError::Malformed { line, why };
-        if setup.is_none() {
-            setup = Some(Setup::from_json(&text).map_err(malformed)?);
-        } else {
-            events.push(read_event(&text).map_err(malformed)?);
-        }
-    }
-    let none = ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() };
-    setup.map(|setup| (setup, events)).ok_or(none)
+        events.push(read_event(line, &text)?);
+        Ok(events)
+    });
+    Ok((setup, events?))
 }

@@ -4,8 +4,7 @@ use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::Tlb;
-use crate::event::{hex, is_yes, maybe_hex, yes};
-use crate::json::read;
+use crate::json::{hex, is_yes, maybe_hex, read, yes};
 
 /// The features of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]

@@ -76,8 +76,8 @@ static inline void linmap_trace_place(struct linmap_trace_line *line, const void
 }
 
 /*
- * The machine: pages of "4k", "16k" or "64k", bits of virtual addresses, and the CPUs, of which none is taken to survive a live change of
- * size. What CPUs write to TCR_EL1 later goes before the first two.
+ * Describes the machine: its page size ("4k", "16k" or "64k"), the bits of virtual addresses, and the number of CPUs. Each CPU counts as
+ * one that may abort when a live leaf changes size. Once a CPU writes TCR_EL1, that says page size and bits instead.
  */
 static inline void linmap_trace_machine(const char *granule, unsigned va_bits, unsigned cpus)
 {

@@ -31,8 +31,8 @@ pub fn here() -> u64 {
 }
 
 impl<W: Write> Trace<'_, W> {
-    /// The machine: pages of `4k`, `16k` or `64k`, bits of virtual addresses, and the CPUs, of which none is taken to survive a live
-    /// change of size. What CPUs write to TCR_EL1 later goes before the first two.
+    /// Describes the machine: its page size (`4k`, `16k` or `64k`), the bits of virtual addresses, and the number of CPUs. Each CPU
+    /// counts as one that may abort when a live leaf changes size. Once a CPU writes TCR_EL1, that says page size and bits instead.
     ///
     /// # Errors
     ///

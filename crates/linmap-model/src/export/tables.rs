@@ -99,7 +99,7 @@ impl Tables {
             Event::Alloc { .. } | Event::Free { .. } => return Err(Why::NotInMachine),
             Event::Msr { cpu, register, value } => {
                 if let Some(half) = half_of(register) {
-                    let root = self.root_of(value);
+                    let root = Register::root(value, self.g.oa_format());
                     self.loaded.insert((cpu, half), (root, (value >> 48u32) as u16));
                     let half = if half == 0 { Half::Lower } else { Half::Upper };
                     let (level, va, space) = (self.g.root(), self.g.base(half), Space::HOME);
@@ -113,12 +113,6 @@ impl Tables {
             _ => {}
         }
         Ok(())
-    }
-
-    /// The root that the value of a table base register names. With 52-bit addresses bits 5:2 hold bits 51:48.
-    fn root_of(&self, value: u64) -> u64 {
-        let low = value & ((1 << 48u32) - 1);
-        if self.g.oa_bits() > 48 { low & !0x3f | (value >> 2 & 0xf) << 48 } else { low & !1 }
     }
 
     /// The root and the ASID with which a CPU translates an address, if it has loaded one.

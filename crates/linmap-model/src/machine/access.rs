@@ -6,10 +6,10 @@
 
 use linmap::{Attributes, Descriptor, Entry, Leaf, MemoryType, Pa};
 
-use super::registers::sctlr;
 use super::{Finding, Machine};
 use crate::asid::Asid;
 use crate::cached::Cached;
+use crate::fields::sctlr;
 use crate::pages::Place;
 use crate::space::Space;
 use crate::stale::StaleTable;

@@ -4,8 +4,9 @@
 use linmap::{Attributes, Entry, Leaf};
 
 use super::frames::sequence;
-use super::registers::{Value, sctlr, tcr};
+use super::registers::Value;
 use super::{Finding, Machine};
+use crate::fields::{sctlr, tcr};
 use crate::space::Space;
 use crate::{CpuId, Register, Rule};
 

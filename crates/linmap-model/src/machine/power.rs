@@ -9,8 +9,9 @@
 //! the trees of stage 2 and EL2 it takes ALLE1 and ALLE2. The MMU is off after a reset of EL1; where there is EL2 or EL3 software there turns it off before it enters EL1.
 
 use super::frames::sequence;
-use super::registers::{Registers, Value, sctlr, tcr};
+use super::registers::{Registers, Value};
 use super::{Finding, Machine};
+use crate::fields::{sctlr, tcr};
 use crate::space::{Context, Space};
 use crate::{CpuId, Register, Rule};
 

@@ -1,7 +1,5 @@
 //! Writes of registers, the trees that table base registers name, and CPUs that leave the map for a while.
 
-use linmap::OaFormat;
-
 use super::asids::has_asids;
 use super::frames::sequence;
 use super::operation::Moment;
@@ -88,13 +86,10 @@ impl Machine {
             .map_err(|found| Finding { cpu: Some(cpu), ..found })
     }
 
-    /// Returns the root and the ASID of a register's value (D24.2, TTBR1_EL1).
+    /// Returns the root and the ASID of a register's value.
     pub(super) fn base_register(&self, value: u64) -> Ttbr {
-        let high = match self.geometry().oa_format() {
-            OaFormat::Bits48 => 0,
-            OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2u32 & 0xf) << 48u32,
-        };
-        Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16, space: Space::HOME }
+        let root = Register::root(value, self.geometry().oa_format());
+        Ttbr { root, asid: (value >> 48) as u16, space: Space::HOME }
     }
 
     /// Judges that all stores into a tree are visible to a walker that comes to it.

@@ -1,9 +1,7 @@
 //! The entries that CPUs may hold though the tables have them no more: indexed by address, as a kernel has a thousand of them under
 //! way.
 
-use std::collections::{BTreeMap, HashMap};
-
-use linmap::Level;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::report::{Miss, Missed, Step, Stored};
 use super::tree::TreeId;
@@ -40,7 +38,6 @@ pub(super) struct Entry {
     /// The addresses of its descriptor.
     pub(super) first: u64,
     pub(super) last: u64,
-    pub(super) level: Level,
     /// The tree that it was in.
     pub(super) tree: TreeId,
     pub(super) asid: Asid,
@@ -96,9 +93,8 @@ impl Entry {
         if !self.asid.is_hit(what.asid, what.addresses.is_some()) {
             return Err(Miss::OtherAsid);
         }
-        if what.other_granule
-            || (self.leaf.is_some() && what.level.is_some_and(|level| level != self.level.number()))
-        {
+        let at_other_level = |leaf: Cached| what.level.is_some_and(|level| level != leaf.level.number());
+        if what.other_granule || self.leaf.is_some_and(at_other_level) {
             return Err(Miss::OtherLevel);
         }
         if self.leaf.is_none() && what.last_level {
@@ -124,20 +120,16 @@ pub(super) struct Held {
     sizes: [BTreeMap<u32, usize>; 2],
     /// The entries that stores of a CPU made, and that its barriers have not ordered.
     unordered: HashMap<CpuId, Vec<u64>>,
-    /// The last entries that stores of a CPU made: an invalidation is compared with them.
-    own: HashMap<CpuId, Vec<u64>>,
+    /// The entries that stores of a CPU made and that were not reported.
+    open: HashMap<CpuId, BTreeSet<u64>>,
     /// The ways to tables that walk caches hold, by table.
     tables: HashMap<u64, Vec<u64>>,
 }
 
-/// The number of a CPU's own entries that an invalidation is compared with, though it is for other addresses.
-const OWN: usize = 64;
+/// The number of a CPU's last open entries that its invalidations are compared with, though they are for other addresses.
+const COMPARED: usize = 64;
 
 impl Held {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     fn key(entry: &Entry) -> Key {
         let (first, last) = entry.span();
         (entry.tree.half, (last - first).checked_add(1).map_or(64, u64::ilog2), first)
@@ -161,11 +153,9 @@ impl Held {
         if entry.ordered.is_none() {
             self.unordered.entry(cpu).or_default().push(id);
         }
-        let own = self.own.entry(cpu).or_default();
-        if own.len() == OWN {
-            own.remove(0);
+        if !entry.reported {
+            self.open.entry(cpu).or_default().insert(id);
         }
-        own.push(id);
         if entry.table != 0 {
             self.tables.entry(entry.table).or_default().push(id);
         }
@@ -187,8 +177,8 @@ impl Held {
                 self.sizes[key.0].remove(&key.1);
             }
         }
-        if let Some(own) = self.own.get_mut(&entry.stored.step.cpu) {
-            own.retain(|&other| other != id);
+        if let Some(open) = self.open.get_mut(&entry.stored.step.cpu) {
+            open.remove(&id);
         }
         if let Some(ways) = self.tables.get_mut(&entry.table) {
             ways.retain(|&other| other != id);
@@ -275,8 +265,11 @@ impl Held {
             Some((first, last)) => [0, 1].iter().flat_map(|&half| self.ids(half, first, last)).collect(),
             None => self.entries.keys().copied().collect::<Vec<_>>(),
         };
-        let own = self.own.get(&step.cpu).into_iter().flatten().copied();
-        ids.extend(own.filter(|_| what.addresses.is_some()));
+        if what.addresses.is_some() {
+            ids.extend(
+                self.open.get(&step.cpu).into_iter().flat_map(|open| open.iter().rev().take(COMPARED)),
+            );
+        }
         let (mut early, mut rest) = (Vec::new(), Vec::new());
         for id in ids {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
@@ -309,6 +302,7 @@ impl Held {
                 }
                 if why == Miss::TooEarly && !entry.reported && entry.kind > Kind::Aged {
                     entry.reported = true;
+                    self.open.get_mut(&step.cpu).map(|open| open.remove(&id));
                     early.push(entry.clone());
                 }
             }
@@ -332,15 +326,24 @@ impl Held {
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Marks as reported, and returns, the entries for which this holds and that were not reported.
-    pub(super) fn report(&mut self, wanted: impl Fn(&Entry) -> bool) -> Vec<Entry> {
-        let open = self.entries.values_mut().filter(|entry| !entry.reported && wanted(entry));
-        let mut found: Vec<_> = open
-            .map(|entry| {
-                entry.reported = true;
-                entry.clone()
-            })
-            .collect();
+    /// Marks as reported, and returns, the open entries that a CPU has ended with: its own, and those that it may hold and that
+    /// others stored before an event. The entries of a CPU are in the order of their stores.
+    pub(super) fn report(&mut self, cpu: CpuId, before: usize) -> Vec<Entry> {
+        let mut found = Vec::new();
+        for (&by, ids) in &mut self.open {
+            let entry = |id: &u64| self.entries.get(id);
+            let is_old =
+                |id: &&u64| by == cpu || entry(id).is_some_and(|entry| entry.stored.step.at < before);
+            let ended = |id: &&u64| by == cpu || entry(id).is_some_and(|entry| entry.holders >> cpu & 1 == 1);
+            let ids_now: Vec<u64> = ids.iter().take_while(is_old).filter(ended).copied().collect();
+            for id in ids_now {
+                ids.remove(&id);
+                if let Some(entry) = self.entries.get_mut(&id) {
+                    entry.reported = true;
+                    found.push(entry.clone());
+                }
+            }
+        }
         found.sort_by_key(|entry| (entry.stored.step.at, entry.first));
         found
     }

@@ -24,8 +24,8 @@ pub trait Memory {
     /// Takes a barrier that orders the earlier stores of a CPU before its later ones.
     fn barrier(&mut self, cpu: CpuId);
 
-    /// Takes what a page is said to have when it is linked: indexes and descriptors, zeros left out, and the CPUs with stores to
-    /// it that are not ordered, as bits.
+    /// Takes the contents of a page that is about to be linked: the index and value of each word that is not zero. `unordered` has a
+    /// bit for each CPU whose stores to the page no barrier has ordered.
     fn link(&mut self, pa: u64, words: &[(usize, Word)], unordered: u64);
 }
 
@@ -84,7 +84,7 @@ impl Memory for Told {
 
     fn link(&mut self, pa: u64, words: &[(usize, Word)], unordered: u64) {
         let place = |index: usize| pa.wrapping_add((index as u64).wrapping_mul(8));
-        // Pages of 4K, of which what is left out is zero; of a larger table those that have words.
+        // Words that are not listed are zero. In a table larger than 4K that holds for each 4K with a word in the list.
         for frame in [pa].into_iter().chain(words.iter().map(|(index, _)| place(*index))).map(|at| at / FRAME)
         {
             self.frames.insert(frame, Frame { said: Some(unordered), ..Frame::default() });

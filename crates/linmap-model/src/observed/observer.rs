@@ -8,14 +8,15 @@ use super::cpu::Cpu;
 use super::held::{self, Held, Issued, Kind};
 use super::memory::Memory;
 use super::report::{Finding, Grade, Step, Stored};
-use super::tree::{Moved, Tables, TreeId};
+use super::tree::{Format, Moved, Tables, TreeId};
 use crate::asid::Asid;
 use crate::space::Context;
 use crate::{Barrier, CpuId, Event, Register, Rule, Setup};
 
 /// A tree that CPUs have loaded.
-#[derive(Default)]
 pub(super) struct Tree {
+    /// The format of its tables, by the registers of the CPU that loaded it last.
+    pub(super) format: Format,
     /// The CPUs that have it loaded, as bits, and those that had and may hold entries of it.
     pub(super) users: u64,
     pub(super) left: u64,
@@ -69,11 +70,6 @@ impl<M: Memory> Observer<M> {
         })
     }
 
-    /// Returns the physical memory.
-    pub const fn memory(&mut self) -> &mut M {
-        &mut self.memory
-    }
-
     /// Returns the number of events so far.
     pub const fn events(&self) -> usize {
         self.now
@@ -82,11 +78,6 @@ impl<M: Memory> Observer<M> {
     /// Returns the number of tables that were linked and are not judged: their memory is not known, or they are in too many places.
     pub const fn unknown_tables(&self) -> usize {
         self.unknown
-    }
-
-    /// Returns the number of entries that CPUs may hold though the tables have them no more.
-    pub fn under_way(&self) -> usize {
-        self.held.len()
     }
 
     /// Returns what was found, the worst first. Equal rules broken at one place are one finding.
@@ -110,7 +101,7 @@ impl<M: Memory> Observer<M> {
             }
             Event::Cas { table, index, value, was, .. } => {
                 let pa = table.wrapping_add((index as u64).wrapping_mul(8));
-                if self.tables.slot(pa).is_none_or(|slot| self.tables.set(slot, was) == was) {
+                if self.tables.slot(pa).is_none_or(|slot| self.tables.word(slot) == Some(was)) {
                     self.store(event, step, pa, value);
                 }
             }
@@ -227,24 +218,24 @@ impl<M: Memory> Observer<M> {
         let cpu = self.cpu(step);
         // Bit 43 of an operand by address is bit 55 of the address, or its extension.
         let upper = operand >> 43u32 & 1 == 1 || cpu.loaded[0].is_none();
-        let format = cpu.format(usize::from(upper), default);
-        if let Some(lacks) = cpu.core.lacks_for(op) {
-            return self.report(Finding {
-                facts: vec![format!("tlbi {op} is undefined on this CPU, which {lacks}")],
-                right: "one that all CPUs have",
-                ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
-            });
-        }
-        let cpu = self.cpu(step);
-        let Some(g) = format.or_else(|| cpu.format(0, default)).map(|format| format.geometry) else { return };
-        match op.decode(operand, g, cpu.core.ttl, Context::default()) {
-            Ok(what) => self.cpu(step).issued.push(Issued { step, op, operand, what }),
-            Err(why) => self.report(Finding {
-                facts: vec![why],
-                right: "an operand as the manual has it",
-                ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
-            }),
-        }
+        let format = cpu.format(usize::from(upper), default).or_else(|| cpu.format(0, default));
+        let (why, right) = match (cpu.core.lacks_for(op), format) {
+            (Some(lacks), _) => {
+                (format!("tlbi {op} is undefined on this CPU, which {lacks}"), "one that all CPUs have")
+            }
+            (None, None) => return,
+            (None, Some(format)) => {
+                match op.decode(operand, format.geometry, cpu.core.ttl, Context::default()) {
+                    Ok(what) => return cpu.issued.push(Issued { step, op, operand, what }),
+                    Err(why) => (why, "an operand as the manual has it"),
+                }
+            }
+        };
+        self.report(Finding {
+            facts: vec![why],
+            right,
+            ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
+        });
     }
 
     fn reset(&mut self, step: Step) {
@@ -273,7 +264,9 @@ impl<M: Memory> Observer<M> {
         let cpu = &self.cpus[usize::from(step.cpu)];
         let Some(format) = cpu.format(half, default) else { return self.unload(step, half) };
         let (wanted, asid) = (cpu.tree(half, &format), cpu.asid());
-        if wanted != cpu.loaded[half] {
+        let loaded = cpu.loaded[half];
+        let is_same = |tree: &Tree| tree.format.geometry == format.geometry;
+        if wanted != loaded || loaded.is_some_and(|id| !self.trees.get(&id).is_some_and(is_same)) {
             self.unload(step, half);
         }
         let Some(id) = wanted else { return };
@@ -281,10 +274,11 @@ impl<M: Memory> Observer<M> {
             let mut moved = Moved::default();
             self.tables.link(id.root, format.root(id), &format, &mut self.memory, &mut moved);
             self.unknown += moved.unknown;
-            self.trees.insert(id, Tree::default());
+            self.trees.insert(id, Tree { format, users: 0, left: 0, asids: Vec::new() });
             self.not_filled(Stored { step, slot: 0, old: 0, new: id.root }, id, &moved);
         }
         let Some(tree) = self.trees.get_mut(&id) else { return };
+        tree.format = format;
         tree.users |= 1 << step.cpu;
         if !tree.asids.contains(&asid) {
             tree.asids.push(asid);
@@ -312,18 +306,14 @@ impl<M: Memory> Observer<M> {
 
     /// A CPU leaves the tree of a half. Trees that no CPU has loaded are forgotten.
     fn unload(&mut self, step: Step, half: usize) {
-        let default = self.geometry;
-        let cpu = self.cpu(step);
-        let format = cpu.format(half, default);
-        let Some(id) = cpu.loaded[half].take() else { return };
+        let Some(id) = self.cpu(step).loaded[half].take() else { return };
         let Some(tree) = self.trees.get_mut(&id) else { return };
         tree.users &= !(1 << step.cpu);
         tree.left |= 1 << step.cpu;
-        if tree.users == 0 {
-            self.trees.remove(&id);
-            if let Some(format) = format {
-                self.tables.unlink(id.root, format.root(id), &format, &mut Moved::default());
-            }
+        if tree.users == 0
+            && let Some(Tree { format, .. }) = self.trees.remove(&id)
+        {
+            self.tables.unlink(id.root, format.root(id), &format, &mut Moved::default());
         }
     }
 
@@ -352,10 +342,7 @@ impl<M: Memory> Observer<M> {
     /// A CPU returns to a lower level, or idles: it has ended what it did.
     fn leaves(&mut self, step: Step) {
         let long = self.now.saturating_sub(LONG);
-        let open = self.held.report(|entry| {
-            entry.stored.step.cpu == step.cpu
-                || (entry.stored.step.at < long && entry.holders >> step.cpu & 1 == 1)
-        });
+        let open = self.held.report(step.cpu, long);
         open.iter().for_each(|entry| self.left_behind(entry, step));
     }
 
@@ -405,23 +392,5 @@ impl<M: Memory> Observer<M> {
     pub(super) fn asids(&self, tree: TreeId, is_global: bool) -> Vec<Asid> {
         let of = self.trees.get(&tree).map(|tree| &tree.asids[..]).unwrap_or_default();
         if is_global { vec![Asid::Global] } else { of.iter().map(|&asid| Asid::Of(asid)).collect() }
-    }
-}
-
-impl Finding {
-    pub(super) const fn new(grade: Grade, rule: Rule, step: Step) -> Self {
-        Self {
-            grade,
-            rule,
-            step,
-            va: None,
-            facts: Vec::new(),
-            right: "",
-            stored: None,
-            missed: None,
-            holders: 0,
-            events: Vec::new(),
-            count: 1,
-        }
     }
 }

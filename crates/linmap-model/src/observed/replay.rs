@@ -6,10 +6,9 @@ use serde::Deserialize;
 
 use super::memory::Told;
 use super::observer::Observer;
-use crate::event::maybe_hex;
-use crate::json::read;
-use crate::replay::{ReplayError, lines};
-use crate::{Event, Setup};
+use crate::Event;
+use crate::json::maybe_hex;
+use crate::replay::{ReplayError, open, read_event};
 
 /// A line: an event, and the address of its instruction if that is known.
 #[derive(Deserialize)]
@@ -27,28 +26,12 @@ struct Line {
 ///
 /// The first line that cannot be read.
 pub fn watch(log: impl BufRead) -> Result<Observer<Told>, ReplayError> {
-    let mut observer: Option<Observer<Told>> = None;
-    let mut last = 0;
-    for item in lines(log) {
+    let (mut observer, log) = open(log, |setup| Observer::new(&setup, Told::default()))?;
+    for item in log {
         let (line, text) = item?;
-        last = line;
-        let malformed = |why: String| ReplayError::Malformed { line, why };
-        match &mut observer {
-            None => {
-                let setup = Setup::from_json(&text).map_err(malformed)?;
-                observer = Some(Observer::new(&setup, Told::default()).map_err(malformed)?);
-            }
-            Some(observer) => {
-                let wrong = |event: Option<&str>| {
-                    (event == Some("machine")).then_some("a second machine: a log describes one")
-                };
-                let Line { pc, event } = read(&text, wrong).map_err(malformed)?;
-                observer.step(&event, pc.unwrap_or_default());
-            }
-        }
+        let Line { pc, event } = read_event(line, &text)?;
+        observer.step(&event, pc.unwrap_or_default());
     }
-    let mut observer = observer
-        .ok_or(ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() })?;
     observer.finish();
     Ok(observer)
 }

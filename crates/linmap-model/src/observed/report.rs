@@ -127,6 +127,24 @@ pub struct Finding {
     pub count: usize,
 }
 
+impl Finding {
+    pub(super) const fn new(grade: Grade, rule: Rule, step: Step) -> Self {
+        Self {
+            grade,
+            rule,
+            step,
+            va: None,
+            facts: Vec::new(),
+            right: "",
+            stored: None,
+            missed: None,
+            holders: 0,
+            events: Vec::new(),
+            count: 1,
+        }
+    }
+}
+
 /// The CPUs of some bits, in words.
 pub(super) fn named(cpus: u64) -> String {
     let names: Vec<_> = (0..64u32).filter(|n| cpus >> n & 1 == 1).map(|n| n.to_string()).collect();

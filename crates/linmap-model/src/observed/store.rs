@@ -63,14 +63,6 @@ impl<M: Memory> Observer<M> {
         });
     }
 
-    /// The format of the tables of a tree: that of a CPU which has loaded it, if it can be the CPU that stores.
-    fn format_of(&self, tree: TreeId, step: Step) -> Option<Format> {
-        let users = self.trees.get(&tree)?.users;
-        let own = users >> step.cpu & 1 == 1;
-        let cpu = if own { usize::from(step.cpu) } else { users.trailing_zeros() as usize };
-        self.cpus.get(cpu)?.format(tree.half, self.geometry)
-    }
-
     /// The CPUs that may hold entries of a tree, and those that walk it, as bits.
     fn holders(&self, tree: TreeId) -> (u64, u64) {
         self.trees.get(&tree).map_or((0, 0), |tree| (tree.users | tree.left, tree.users))
@@ -79,13 +71,13 @@ impl<M: Memory> Observer<M> {
     /// Judges a slot that changed, in one of the places of its table.
     fn changed(&mut self, stored: Stored, slot: (u64, usize), spot: &Spot) {
         let tree = spot.tree;
-        let Some(format) = self.format_of(tree, stored.step) else { return };
+        let Some(format) = self.trees.get(&tree).map(|tree| tree.format) else { return };
         let (mut gone, mut came) = (Moved::default(), Moved::default());
         if stored.old & 1 == 1 {
-            self.tables.unlinked_slot(slot.1, stored.old, spot, &format, &mut gone);
+            self.tables.unlinked_slot((slot.1, stored.old), spot, &format, &mut gone);
         }
         if stored.new & 1 == 1 {
-            self.tables.linked_slot(slot.1, stored.new, spot, &format, &mut self.memory, &mut came);
+            self.tables.linked_slot((slot.1, stored.new), spot, &format, &mut self.memory, &mut came);
         }
         self.unknown += came.unknown;
         self.not_filled(stored, tree, &came);
@@ -208,7 +200,6 @@ impl<M: Memory> Observer<M> {
                 members: old.leaf.all_members(),
                 first: old.first,
                 last: old.last,
-                level: old.leaf.level,
                 tree,
                 asid,
                 holders,
@@ -236,7 +227,6 @@ impl<M: Memory> Observer<M> {
                 members: 1,
                 first: place.va,
                 last: place.va.wrapping_add(bytes - 1),
-                level: place.level,
                 tree: place.tree,
                 asid,
                 holders: self.holders(place.tree).0,

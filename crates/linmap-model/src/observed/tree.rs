@@ -2,6 +2,7 @@
 //! comes to it.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use linmap::{Descriptor, Geometry, Half, Level, TableLimits};
 
@@ -59,7 +60,7 @@ pub(super) struct LeafAt {
 #[derive(Default, Debug)]
 pub(super) struct Moved {
     pub(super) leaves: Vec<LeafAt>,
-    /// The tables with their places; those that hold nothing else any more, or did not before.
+    /// The tables, each with its place.
     pub(super) tables: Vec<(u64, Spot)>,
     /// Tables with stores of these CPUs, as bits, that were not ordered.
     pub(super) unordered: Vec<(u64, u64)>,
@@ -67,7 +68,32 @@ pub(super) struct Moved {
     pub(super) unknown: usize,
 }
 
-/// The bytes of a frame, by which a store is found.
+impl Moved {
+    /// Takes one slot: a leaf is kept, a table is returned with its place.
+    fn slot(&mut self, format: &Format, spot: &Spot, index: usize, word: u64) -> Option<(u64, Spot)> {
+        let (first, last) = format.span(spot, index);
+        match format.meaning(word, spot, first) {
+            Meaning::Nothing => {}
+            Meaning::Leaf(leaf) => self.leaves.push(LeafAt { leaf, first, last }),
+            Meaning::Table(table) => return Some((table, Format::below(spot, word, first))),
+        }
+        None
+    }
+}
+
+impl Table {
+    /// Returns the valid words, with their indexes.
+    fn valid(&self) -> Vec<(usize, u64)> {
+        self.words.iter().copied().enumerate().filter(|(_, word)| word & 1 == 1).collect()
+    }
+}
+
+/// Returns the frames of a table.
+const fn frames(table: u64, words: usize) -> RangeInclusive<u64> {
+    table >> FRAME..=(table + 8 * words as u64 - 1) >> FRAME
+}
+
+/// log2 of the bytes of a frame, by which a store is found.
 const FRAME: u32 = 12;
 /// The places of one table that are followed: tables of zero pages are linked thousands of times, and one may lead to itself.
 const MOST_SPOTS: usize = 16;
@@ -138,6 +164,11 @@ impl Tables {
         })
     }
 
+    /// Returns a word.
+    pub(super) fn word(&self, (table, index): (u64, usize)) -> Option<u64> {
+        self.tables.get(&table)?.words.get(index).copied()
+    }
+
     /// Writes a word. Returns what was there.
     pub(super) fn set(&mut self, (table, index): (u64, usize), word: u64) -> u64 {
         let slot = self.tables.get_mut(&table).and_then(|t| t.words.get_mut(index));
@@ -170,7 +201,7 @@ impl Tables {
             if linked.unordered != 0 {
                 moved.unordered.push((pa, linked.unordered));
             }
-            for frame in pa >> FRAME..=(pa + 8 * entries as u64 - 1) >> FRAME {
+            for frame in frames(pa, entries) {
                 self.frames.entry(frame).or_default().push(pa);
             }
             self.tables.insert(pa, Table { words: linked.words, spots: Vec::new() });
@@ -178,51 +209,35 @@ impl Tables {
         let Some(table) = self.tables.get_mut(&pa) else { return };
         table.spots.push(spot);
         moved.tables.push((pa, spot));
-        let words: Vec<_> =
-            table.words.iter().copied().enumerate().filter(|(_, word)| word & 1 == 1).collect();
-        for (index, word) in words {
-            self.linked_slot(index, word, &spot, format, memory, moved);
+        for slot in table.valid() {
+            self.linked_slot(slot, &spot, format, memory, moved);
         }
     }
 
     /// Adds what one slot leads to.
     pub(super) fn linked_slot(
         &mut self,
-        index: usize,
-        word: u64,
+        (index, word): (usize, u64),
         spot: &Spot,
         format: &Format,
         memory: &mut impl Memory,
         moved: &mut Moved,
     ) {
-        let (first, last) = format.span(spot, index);
-        match format.meaning(word, spot, first) {
-            Meaning::Nothing => {}
-            Meaning::Leaf(leaf) => {
-                moved.leaves.push(LeafAt { leaf, first, last });
-            }
-            Meaning::Table(table) => {
-                self.link(table, Format::below(spot, word, first), format, memory, moved);
-            }
+        if let Some((table, below)) = moved.slot(format, spot, index, word) {
+            self.link(table, below, format, memory, moved);
         }
     }
 
     /// Takes out what one slot led to.
     pub(super) fn unlinked_slot(
         &mut self,
-        index: usize,
-        word: u64,
+        (index, word): (usize, u64),
         spot: &Spot,
         format: &Format,
         moved: &mut Moved,
     ) {
-        let (first, last) = format.span(spot, index);
-        match format.meaning(word, spot, first) {
-            Meaning::Nothing => {}
-            Meaning::Leaf(leaf) => {
-                moved.leaves.push(LeafAt { leaf, first, last });
-            }
-            Meaning::Table(table) => self.unlink(table, Format::below(spot, word, first), format, moved),
+        if let Some((table, below)) = moved.slot(format, spot, index, word) {
+            self.unlink(table, below, format, moved);
         }
     }
 
@@ -236,15 +251,13 @@ impl Tables {
         };
         let spot = table.spots.swap_remove(at);
         moved.tables.push((pa, spot));
-        let words: Vec<_> =
-            table.words.iter().copied().enumerate().filter(|(_, word)| word & 1 == 1).collect();
-        for (index, word) in words {
-            self.unlinked_slot(index, word, &spot, format, moved);
+        for slot in table.valid() {
+            self.unlinked_slot(slot, &spot, format, moved);
         }
         if self.tables.get(&pa).is_some_and(|table| table.spots.is_empty())
             && let Some(table) = self.tables.remove(&pa)
         {
-            for frame in pa >> FRAME..=(pa + 8 * table.words.len() as u64 - 1) >> FRAME {
+            for frame in frames(pa, table.words.len()) {
                 if let Some(here) = self.frames.get_mut(&frame) {
                     here.retain(|&other| other != pa);
                     if here.is_empty() {

@@ -17,15 +17,6 @@ fn is_fine(m: &mut Machine) {
     assert!(worst.is_none(), "{}", worst.map(ToString::to_string).unwrap_or_default());
 }
 
-/// A process: its page is at 0, in three tables behind its root.
-fn process(m: &mut Machine, root: u64, asid: u64) {
-    m.store(root, table(root + 0x1000))
-        .store(root + 0x1000, table(root + 0x2000))
-        .store(root + 0x2000, table(root + 0x3000));
-    m.store(root + 0x3000, page(0x8000_0000, 0) | NOT_GLOBAL | USER).dsb(Ishst);
-    m.msr(Register::Ttbr1, KERNEL | asid << 48u64).msr(Register::Ttbr0, root).isb();
-}
-
 /// Normal and Tagged memory are one type for break-before-make.
 #[test]
 fn normal_becomes_tagged() {
@@ -38,7 +29,7 @@ fn normal_becomes_tagged() {
 #[test]
 fn permissions_grow_with_a_local_tlbi() {
     let mut m = Machine::new(Core::WEAK, 2);
-    process(&mut m, SPARE, 3);
+    m.process(SPARE).load(SPARE, 3);
     m.on(1).msr(Register::Ttbr1, KERNEL | 3 << 48u64).msr(Register::Ttbr0, SPARE).isb().on(0);
     m.store(SPARE + 0x3008, page(0x8000_1000, 0) | NOT_GLOBAL | USER | READ_ONLY).leave();
     m.store(SPARE + 0x3008, page(0x8000_1000, 0) | NOT_GLOBAL | USER).dsb(Nshst);
@@ -50,7 +41,7 @@ fn permissions_grow_with_a_local_tlbi() {
 #[test]
 fn pages_age_without_a_tlbi() {
     let mut m = Machine::new(Core::WEAK, 2);
-    process(&mut m, SPARE, 3);
+    m.process(SPARE).load(SPARE, 3);
     m.store(SPARE + 0x3000, (page(0x8000_0000, 0) | NOT_GLOBAL | USER) & !ACCESSED).leave();
     is_fine(&mut m);
 }
@@ -59,7 +50,7 @@ fn pages_age_without_a_tlbi() {
 #[test]
 fn a_users_page_without_barriers() {
     let mut m = Machine::new(Core::WEAK, 2);
-    process(&mut m, SPARE, 3);
+    m.process(SPARE).load(SPARE, 3);
     m.store(SPARE + 0x3008, page(0x8000_1000, 0) | NOT_GLOBAL | USER).leave().read(0x1000);
     is_fine(&mut m);
 }
@@ -68,7 +59,7 @@ fn a_users_page_without_barriers() {
 #[test]
 fn a_process_ends() {
     let mut m = Machine::new(Core::WEAK, 2);
-    process(&mut m, SPARE, 3);
+    m.process(SPARE).load(SPARE, 3);
     m.store(SPARE + 0x3000, 0).store(SPARE + 0x2000, 0).store(SPARE + 0x1000, 0).store(SPARE, 0);
     m.dsb(Ishst).tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish).isb();
     [1, 2, 3].iter().for_each(|n| {
@@ -85,7 +76,7 @@ fn processes_change_places() {
     for _ in 0..3 {
         for (root, asid) in [(SPARE, 3), (SPARE + 0x10_0000, 4)] {
             m.msr(Register::Ttbr0, EMPTY).isb();
-            process(&mut m, root, asid);
+            m.process(root).load(root, asid);
             m.leave();
         }
     }
@@ -96,7 +87,7 @@ fn processes_change_places() {
 #[test]
 fn a_table_moves() {
     let mut m = Machine::new(Core::WEAK, 2);
-    process(&mut m, SPARE, 3);
+    m.process(SPARE).load(SPARE, 3);
     m.store(SPARE + 0x2000, 0).store(SPARE + 0x2008, table(SPARE + 0x3000)).dsb(Ishst);
     m.tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish).isb().leave();
     is_fine(&mut m);
@@ -112,6 +103,14 @@ fn broken_before_it_is_made() {
     });
     m.store(LEVEL_2 + 8, 0).dsb(Ishst).tlbi_page(VA + 0x20_0000).dsb(Ish).isb();
     m.store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).isb().read(VA + 0x20_0000).leave();
+    is_fine(&mut m);
+}
+
+/// A compare-and-swap that finds another word than it expects stores nothing, and the word is not taken for the expected one.
+#[test]
+fn a_swap_that_fails_stores_nothing() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.cas(LEVEL_3, page(0x9000_0000, 0), 0).store(LEVEL_3, page(0x8000_0000, 0)).leave();
     is_fine(&mut m);
 }
 

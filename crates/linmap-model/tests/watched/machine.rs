@@ -39,7 +39,7 @@ pub(crate) const CONTIGUOUS: u64 = 1 << 52;
 pub(crate) const ACCESSED: u64 = 1 << 10;
 
 /// 4K pages and 48 bits in both halves, ASIDs of 16 bits in TTBR1: what Linux writes to TCR.
-const TCR: u64 = 16 | 16 << 16u64 | 2 << 30u64 | 5 << 32u64 | 1 << 36u64 | 1 << 22u64;
+pub(crate) const TCR: u64 = 16 | 16 << 16u64 | 2 << 30u64 | 5 << 32u64 | 1 << 36u64 | 1 << 22u64;
 /// Linux: Normal, Tagged, not cacheable, nGnRnE, nGnRE.
 const MAIR: u64 = 0x0000_0004_0044_f0ff;
 
@@ -66,6 +66,19 @@ impl Machine {
         m
     }
 
+    /// Fills the tables of a process behind its root: a page at 0.
+    pub(crate) fn process(&mut self, root: u64) -> &mut Self {
+        for level in 0..3 {
+            self.store(root + 0x1000 * level, table(root + 0x1000 * (level + 1)));
+        }
+        self.store(root + 0x3000, page(0x8000_0000, 0) | NOT_GLOBAL | USER).dsb(Barrier::Ishst)
+    }
+
+    /// Loads the root of a process under an ASID.
+    pub(crate) fn load(&mut self, root: u64, asid: u64) -> &mut Self {
+        self.msr(Register::Ttbr1, KERNEL | asid << 48u64).msr(Register::Ttbr0, root).isb()
+    }
+
     /// From here on this CPU acts.
     pub(crate) fn on(&mut self, cpu: CpuId) -> &mut Self {
         self.cpu = cpu;
@@ -82,6 +95,12 @@ impl Machine {
     pub(crate) fn store(&mut self, pa: u64, value: u64) -> &mut Self {
         let (table, index) = (pa & !0xfff, (pa & 0xfff) as usize / 8);
         self.step(Event::Write { cpu: self.cpu, table, index, value, count: 1, step: 0, was: None })
+    }
+
+    /// Compares and swaps a word.
+    pub(crate) fn cas(&mut self, pa: u64, was: u64, value: u64) -> &mut Self {
+        let (table, index) = (pa & !0xfff, (pa & 0xfff) as usize / 8);
+        self.step(Event::Cas { cpu: self.cpu, table, index, was, value })
     }
 
     pub(crate) fn dsb(&mut self, kind: Barrier) -> &mut Self {

@@ -5,8 +5,7 @@ use linmap_model::observed::{Grade, Miss};
 use linmap_model::{Core, Register, Rule, Tlb};
 
 use crate::machine::{
-    CONTIGUOUS, EMPTY, KERNEL, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, VA, block, page,
-    table,
+    CONTIGUOUS, EMPTY, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, TCR, VA, block, page, table,
 };
 
 /// A machine of two CPUs that may abort.
@@ -200,17 +199,10 @@ fn a_table_page_used_anew() {
 /// An ASID is used anew without an invalidation.
 #[test]
 fn an_asid_used_anew() {
-    let process = |m: &mut Machine, root: u64| {
-        m.store(root, table(root + 0x1000))
-            .store(root + 0x1000, table(root + 0x2000))
-            .store(root + 0x2000, table(root + 0x3000));
-        m.store(root + 0x3000, page(0x8000_0000, 0) | NOT_GLOBAL).dsb(Ishst);
-    };
     for right in [false, true] {
         let mut m = two();
-        process(&mut m, SPARE);
-        process(&mut m, SPARE + 0x10_0000);
-        m.msr(Register::Ttbr1, KERNEL | 7 << 48u64).msr(Register::Ttbr0, SPARE).isb();
+        m.process(SPARE).process(SPARE + 0x10_0000);
+        m.load(SPARE, 7);
         m.msr(Register::Ttbr0, EMPTY).isb();
         if right {
             m.tlbi(Tlb::Aside1is, 7 << 48u64).dsb(Ish).isb();
@@ -218,6 +210,17 @@ fn an_asid_used_anew() {
         m.msr(Register::Ttbr0, SPARE + 0x10_0000).isb();
         assert_eq!(m.found(), if right { vec![] } else { vec![(Grade::Breach, Rule::TtbrSwitch)] });
     }
+}
+
+/// TCR gives the tables of a root another format while they are in use: they are read anew, and a move is seen as one.
+#[test]
+fn moved_in_a_root_of_another_format() {
+    let mut m = Machine::new(Core::WEAK, 1);
+    // With 39 bits the root is of level 1, which has blocks of 1G.
+    m.process(SPARE).load(SPARE, 3).msr(Register::Tcr, TCR + 9).isb();
+    m.store(SPARE + 8, block(0x4000_0000) | NOT_GLOBAL).dsb(Ishst).isb();
+    m.store(SPARE + 8, block(0x8000_0000) | NOT_GLOBAL);
+    assert_eq!(m.found().first(), Some(&(Grade::Breach, Rule::BreakBeforeMake)));
 }
 
 /// The TLBI by range names the next pages, or has a hint of another level.
