@@ -20,6 +20,7 @@ mod port;
 mod report;
 mod repository;
 mod samples;
+mod watching;
 
 use std::fmt::Display;
 use std::{env, io, process};

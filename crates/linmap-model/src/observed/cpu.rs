@@ -1,11 +1,12 @@
 //! One CPU that is watched: its registers, what it has loaded, and what its next barriers concern.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use linmap::Geometry;
 
 use super::held::Issued;
-use super::report::Step;
+use super::report::{Step, Stored};
+use super::run::Run;
 use super::tree::{Format, TreeId};
 use super::types::Types;
 use crate::fields::{sctlr, tcr};
@@ -31,6 +32,11 @@ pub(super) struct Cpu {
     pub(super) asids: HashMap<u16, TreeId>,
     pub(super) issued: Vec<Issued>,
     pub(super) fresh: Vec<Fresh>,
+    /// The contiguous runs that it was the last to store to, with its last store.
+    pub(super) runs: BTreeMap<Run, Stored>,
+    /// The tree of the upper half that it had before, and the one that it keeps coming back from, as with KPTI.
+    pub(super) before: Option<TreeId>,
+    pub(super) twin: Option<TreeId>,
 }
 
 impl Cpu {
@@ -42,6 +48,9 @@ impl Cpu {
             asids: HashMap::new(),
             issued: Vec::new(),
             fresh: Vec::new(),
+            runs: BTreeMap::new(),
+            before: None,
+            twin: None,
         }
     }
 
@@ -68,9 +77,14 @@ impl Cpu {
         self.get(Register::Sctlr).is_none_or(|value| value & sctlr::M != 0)
     }
 
+    /// Returns true if TTBR1 has the ASID.
+    pub(super) fn is_asid_in_ttbr1(&self) -> bool {
+        self.has(Register::Tcr, tcr::A1)
+    }
+
     /// Returns the ASID of its accesses.
     pub(super) fn asid(&self) -> u16 {
-        let register = if self.has(Register::Tcr, tcr::A1) { Register::Ttbr1 } else { Register::Ttbr0 };
+        let register = if self.is_asid_in_ttbr1() { Register::Ttbr1 } else { Register::Ttbr0 };
         let asid = (self.get(register).unwrap_or_default() >> 48u32) as u16;
         if self.get(Register::Tcr).is_none_or(|value| value & tcr::AS != 0) { asid } else { asid & 0xff }
     }

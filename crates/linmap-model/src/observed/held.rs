@@ -1,8 +1,9 @@
-//! The entries that CPUs may hold though the tables have them no more: indexed by address, as a kernel has a thousand of them under
-//! way.
+//! The entries that CPUs may hold though the tables have them no more: indexed by the addresses that they translate and by those that
+//! they lead to, as a kernel has a thousand of them under way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::filter::Filter;
 use super::report::{Miss, Missed, Step, Stored};
 use super::tree::TreeId;
 use crate::asid::Asid;
@@ -31,8 +32,8 @@ pub(super) enum Kind {
 pub(super) struct Entry {
     /// The leaf; none for the way to a table, which walk caches hold.
     pub(super) leaf: Option<Cached>,
-    /// The table that a walk cache leads to; 0 for a leaf.
-    pub(super) table: u64,
+    /// The physical addresses that it leads to, the first and the last: those of the leaf, or of the table.
+    pub(super) to: (u64, u64),
     /// The members of the run whose addresses it may still translate, as bits; 1 for what is no run.
     pub(super) members: u128,
     /// The addresses of its descriptor.
@@ -51,6 +52,8 @@ pub(super) struct Entry {
     pub(super) missed: Option<Missed>,
     /// True if it has been reported.
     pub(super) reported: bool,
+    /// True if it was reported that what it leads to is used anew.
+    pub(super) used_anew: bool,
 }
 
 /// An invalidation that has been issued.
@@ -107,8 +110,15 @@ impl Entry {
     }
 }
 
-/// A position in the index: half, log2 of the size, and the first address.
+/// A position in the index: the half or [`OUTPUT`], log2 of the size, and the first address.
 type Key = (usize, u32, u64);
+
+/// The physical addresses, beside the two halves.
+const OUTPUT: usize = 2;
+
+fn key(space: usize, (first, last): (u64, u64)) -> Key {
+    (space, last.wrapping_sub(first).checked_add(1).map_or(63, u64::ilog2), first)
+}
 
 /// All entries.
 #[derive(Default)]
@@ -116,84 +126,81 @@ pub(super) struct Held {
     entries: HashMap<u64, Entry>,
     next: u64,
     index: BTreeMap<Key, Vec<u64>>,
-    /// The sizes in the index and the number of entries of each, by half.
-    sizes: [BTreeMap<u32, usize>; 2],
+    /// The sizes in the index and the number of entries of each, by half, and for physical addresses.
+    sizes: [BTreeMap<u32, usize>; 3],
+    /// The physical addresses that entries lead to.
+    outputs: Filter,
     /// The entries that stores of a CPU made, and that its barriers have not ordered.
     unordered: HashMap<CpuId, Vec<u64>>,
     /// The entries that stores of a CPU made and that were not reported.
     open: HashMap<CpuId, BTreeSet<u64>>,
-    /// The ways to tables that walk caches hold, by table.
-    tables: HashMap<u64, Vec<u64>>,
 }
 
 /// The number of a CPU's last open entries that its invalidations are compared with, though they are for other addresses.
 const COMPARED: usize = 64;
 
 impl Held {
-    fn key(entry: &Entry) -> Key {
-        let (first, last) = entry.span();
-        (entry.tree.half, (last - first).checked_add(1).map_or(64, u64::ilog2), first)
+    fn keys(entry: &Entry) -> [Key; 2] {
+        [key(entry.tree.half, entry.span()), key(OUTPUT, entry.to)]
     }
 
     /// Adds an entry. One that is equal but for its store is the same to a TLB.
     pub(super) fn add(&mut self, mut entry: Entry) {
         let equal = |old: &Entry| {
-            let parts = |e: &Entry| (e.leaf, e.table, e.first, e.last, e.members, e.tree, e.asid, e.kind);
+            let parts = |e: &Entry| (e.leaf, e.to, e.first, e.last, e.members, e.tree, e.asid, e.kind);
             parts(old) == parts(&entry)
         };
-        let mut here = self.index.get(&Self::key(&entry)).into_iter().flatten();
+        let keys = Self::keys(&entry);
+        let mut here = self.index.get(&keys[0]).into_iter().flatten();
         if let Some(&id) = here.find(|id| self.entries.get(id).is_some_and(equal)) {
             entry.holders |= self.entries[&id].holders;
             self.remove(id);
         }
-        let (id, key, cpu) = (self.next, Self::key(&entry), entry.stored.step.cpu);
+        let (id, cpu) = (self.next, entry.stored.step.cpu);
         self.next += 1;
-        self.index.entry(key).or_default().push(id);
-        *self.sizes[key.0].entry(key.1).or_default() += 1;
+        for key in keys {
+            self.index.entry(key).or_default().push(id);
+            *self.sizes[key.0].entry(key.1).or_default() += 1;
+        }
+        self.outputs.add(keys[1].2, keys[1].1);
         if entry.ordered.is_none() {
             self.unordered.entry(cpu).or_default().push(id);
         }
         if !entry.reported {
             self.open.entry(cpu).or_default().insert(id);
         }
-        if entry.table != 0 {
-            self.tables.entry(entry.table).or_default().push(id);
-        }
         self.entries.insert(id, entry);
     }
 
     fn remove(&mut self, id: u64) {
         let Some(entry) = self.entries.remove(&id) else { return };
-        let key = Self::key(&entry);
-        if let Some(ids) = self.index.get_mut(&key) {
-            ids.retain(|&other| other != id);
-            if ids.is_empty() {
-                self.index.remove(&key);
+        let keys = Self::keys(&entry);
+        for key in keys {
+            if let Some(ids) = self.index.get_mut(&key) {
+                ids.retain(|&other| other != id);
+                if ids.is_empty() {
+                    self.index.remove(&key);
+                }
+            }
+            if let Some(count) = self.sizes[key.0].get_mut(&key.1) {
+                *count -= 1;
+                if *count == 0 {
+                    self.sizes[key.0].remove(&key.1);
+                }
             }
         }
-        if let Some(count) = self.sizes[key.0].get_mut(&key.1) {
-            *count -= 1;
-            if *count == 0 {
-                self.sizes[key.0].remove(&key.1);
-            }
-        }
+        self.outputs.remove(keys[1].2, keys[1].1);
         if let Some(open) = self.open.get_mut(&entry.stored.step.cpu) {
             open.remove(&id);
         }
-        if let Some(ways) = self.tables.get_mut(&entry.table) {
-            ways.retain(|&other| other != id);
-            if ways.is_empty() {
-                self.tables.remove(&entry.table);
-            }
-        }
     }
 
-    /// Returns the numbers of the entries of a half that translate some of these addresses.
-    fn ids(&self, half: usize, first: u64, last: u64) -> Vec<u64> {
+    /// Returns the numbers of the entries that translate some of these addresses of a half, or lead to them.
+    fn ids(&self, space: usize, first: u64, last: u64) -> Vec<u64> {
         let mut found = Vec::new();
-        for &shift in self.sizes[half].keys() {
-            let from = if shift > 63 { 0 } else { first & !((1 << shift) - 1) };
-            let range = self.index.range((half, shift, from)..=(half, shift, last));
+        for &shift in self.sizes[space].keys() {
+            let from = first & !((1 << shift) - 1);
+            let range = self.index.range((space, shift, from)..=(space, shift, last));
             found.extend(range.flat_map(|(_, ids)| ids));
         }
         found
@@ -231,9 +238,37 @@ impl Held {
         self.unordered.entry(cpu).or_default().extend(open);
     }
 
-    /// Returns the way to a table that walk caches may hold.
-    pub(super) fn way_to(&self, table: u64) -> Option<&Entry> {
-        self.entries.get(self.tables.get(&table)?.first()?)
+    /// Returns true if an entry may lead to a physical address. It costs next to nothing.
+    pub(super) fn may_lead_to(&self, pa: u64) -> bool {
+        self.outputs.may_have(pa)
+    }
+
+    /// Returns the way to the table with a physical address that walk caches may hold.
+    pub(super) fn way_to(&self, pa: u64) -> Option<&Entry> {
+        let ids = self.ids(OUTPUT, pa, pa).into_iter();
+        ids.filter_map(|id| self.entries.get(&id)).find(|entry| entry.leaf.is_none())
+    }
+
+    /// Returns the first entry that leads to a physical address though nothing is where it was, and marks it as used anew.
+    pub(super) fn use_anew(&mut self, pa: u64) -> Option<Entry> {
+        let leads = |entry: &Entry| {
+            let Some(leaf) = entry.leaf.filter(|_| entry.kind == Kind::Removed && !entry.used_anew) else {
+                return false;
+            };
+            let va = leaf.first.wrapping_add(pa.wrapping_sub(leaf.oa));
+            entry.members_in(va, va) != 0
+        };
+        let id = self.ids(OUTPUT, pa, pa).into_iter().find(|id| self.entries.get(id).is_some_and(leads))?;
+        let entry = self.entries.get_mut(&id)?;
+        entry.used_anew = true;
+        Some(entry.clone())
+    }
+
+    /// Returns the leaves of a tree that a CPU may hold.
+    pub(super) fn of(&self, tree: TreeId, cpu: CpuId) -> impl Iterator<Item = &Entry> {
+        let of_half = self.index.range((tree.half, 0, 0)..(tree.half + 1, 0, 0)).flat_map(|(_, ids)| ids);
+        let entries = of_half.filter_map(|id| self.entries.get(id));
+        entries.filter(move |e| e.tree == tree && e.leaf.is_some() && e.holders >> cpu & 1 == 1)
     }
 
     /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone.

@@ -21,6 +21,9 @@ pub trait Memory {
     /// Takes a store, whose page may become a table.
     fn store(&mut self, cpu: CpuId, pa: u64, value: u64);
 
+    /// Takes what the walker of a CPU wrote to a descriptor.
+    fn update(&mut self, pa: u64, value: u64);
+
     /// Takes a barrier that orders the earlier stores of a CPU before its later ones.
     fn barrier(&mut self, cpu: CpuId);
 
@@ -76,6 +79,12 @@ impl Memory for Told {
         frame.words[(pa % FRAME / 8) as usize] = value;
         frame.last = Some((cpu, epoch));
         frame.said = None;
+    }
+
+    fn update(&mut self, pa: u64, value: u64) {
+        if let Some(frame) = self.frames.get_mut(&(pa / FRAME)) {
+            frame.words[(pa % FRAME / 8) as usize] = value;
+        }
     }
 
     fn barrier(&mut self, cpu: CpuId) {

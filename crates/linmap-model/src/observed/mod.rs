@@ -10,15 +10,18 @@
 //! - `types`, `cpu`: registers, and the format that they give the tables.
 //! - `tree`: the tables of loaded trees.
 //! - `held`: what CPUs may hold though the tables have it no more.
+//! - `filter`: the physical addresses that one of them is about.
 //! - `report`: findings as values.
-//! - `observer`, `store`: the steps. `replay`: those of a saved log.
+//! - `observer`, `store`, `run`: the steps. `replay`: those of a saved log.
 
 mod cpu;
+mod filter;
 mod held;
 mod memory;
 mod observer;
 mod replay;
 mod report;
+mod run;
 mod store;
 mod tree;
 mod types;

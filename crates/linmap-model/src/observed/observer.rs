@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use linmap::{Geometry, Va};
+use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
 use super::held::{self, Held, Issued, Kind};
@@ -11,7 +11,7 @@ use super::report::{Finding, Grade, Step, Stored};
 use super::tree::{Format, Moved, Tables, TreeId};
 use crate::asid::Asid;
 use crate::space::Context;
-use crate::{Barrier, CpuId, Event, Register, Rule, Setup};
+use crate::{Barrier, CpuId, Event, Register, Rule, Setup, Update};
 
 /// A tree that CPUs have loaded.
 pub(super) struct Tree {
@@ -105,7 +105,10 @@ impl<M: Memory> Observer<M> {
                     self.store(event, step, pa, value);
                 }
             }
-            Event::Update { .. } => {}
+            Event::Update { table, index, what, .. } => {
+                self.walker(table.wrapping_add((index as u64).wrapping_mul(8)), what);
+            }
+            Event::Access { va, .. } => self.access(event, step, va),
             _ => self.note(event, step),
         }
         match *event {
@@ -120,8 +123,7 @@ impl<M: Memory> Observer<M> {
             Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
             Event::Msr { register, value, .. } => self.msr(step, register, value),
             Event::Reset { .. } => self.reset(step),
-            Event::Access { va, .. } => self.access(step, va),
-            Event::Leave { .. } => self.leaves(step),
+            Event::Leave { .. } => self.ends(step),
             _ => {}
         }
     }
@@ -129,7 +131,7 @@ impl<M: Memory> Observer<M> {
     /// The machine stops: what is left has no step any more that could mend it.
     pub fn finish(&mut self) {
         for cpu in 0..self.cpus.len() as CpuId {
-            self.leaves(Step { cpu, pc: 0, at: self.now });
+            self.ends(Step { cpu, pc: 0, at: self.now });
         }
     }
 
@@ -249,7 +251,12 @@ impl<M: Memory> Observer<M> {
         self.cpu(step).set(register, value);
         match register {
             Register::Ttbr0 => self.load(step, 0),
-            Register::Ttbr1 => self.load(step, 1),
+            Register::Ttbr1 => {
+                self.load(step, 1);
+                if self.cpu(step).is_asid_in_ttbr1() {
+                    self.load(step, 0);
+                }
+            }
             Register::Tcr | Register::Mair | Register::Sctlr => {
                 self.load(step, 1);
                 self.load(step, 0);
@@ -266,16 +273,24 @@ impl<M: Memory> Observer<M> {
         let (wanted, asid) = (cpu.tree(half, &format), cpu.asid());
         let loaded = cpu.loaded[half];
         let is_same = |tree: &Tree| tree.format.geometry == format.geometry;
-        if wanted != loaded || loaded.is_some_and(|id| !self.trees.get(&id).is_some_and(is_same)) {
-            self.unload(step, half);
+        let is_kept = loaded.is_some_and(|id| self.trees.get(&id).is_some_and(is_same));
+        match wanted {
+            Some(wanted) if half == 1 && is_kept && Some(wanted) != loaded => self.change_upper(step, wanted),
+            _ if wanted != loaded || !is_kept => self.unload(step, half),
+            _ => {}
         }
         let Some(id) = wanted else { return };
+        let comes = self.cpus[usize::from(step.cpu)].loaded[half] != wanted;
         if !self.trees.contains_key(&id) {
             let mut moved = Moved::default();
             self.tables.link(id.root, format.root(id), &format, &mut self.memory, &mut moved);
             self.unknown += moved.unknown;
             self.trees.insert(id, Tree { format, users: 0, left: 0, asids: Vec::new() });
-            self.not_filled(Stored { step, slot: 0, old: 0, new: id.root }, id, &moved);
+            let stored = Stored { step, slot: 0, old: 0, new: id.root };
+            if half == 1 {
+                self.changes_runs(stored, id, &[], &moved.leaves);
+            }
+            self.not_filled(stored, id, &moved);
         }
         let Some(tree) = self.trees.get_mut(&id) else { return };
         tree.format = format;
@@ -288,6 +303,10 @@ impl<M: Memory> Observer<M> {
             self.tables.get(id.root).is_none_or(|table| table.words.iter().all(|word| word & 1 == 0));
         let cpu = self.cpu(step);
         cpu.loaded[half] = Some(id);
+        if comes {
+            self.comes_back(step, id, asid);
+        }
+        let cpu = self.cpu(step);
         if half == 0 && !is_empty {
             let before = cpu.asids.insert(asid, id);
             if let Some(before) = before.filter(|before| *before != id) {
@@ -304,9 +323,34 @@ impl<M: Memory> Observer<M> {
         }
     }
 
-    /// A CPU leaves the tree of a half. Trees that no CPU has loaded are forgotten.
+    /// A CPU goes from one tree of the upper half to another. Two that it goes back and forth between are both as if loaded: that of the
+    /// kernel and that of its entry, with KPTI.
+    fn change_upper(&mut self, step: Step, wanted: TreeId) {
+        let cpu = self.cpu(step);
+        let (left, twin, before) = (cpu.loaded[1], cpu.twin, cpu.before);
+        if [twin, before].contains(&Some(wanted)) {
+            cpu.twin = left;
+            cpu.before = None;
+            cpu.loaded[1] = None;
+            if let Some(third) = twin.filter(|twin| *twin != wanted) {
+                self.leave(step, third);
+            }
+        } else {
+            self.unload(step, 1);
+            self.cpu(step).before = left;
+        }
+    }
+
+    /// A CPU leaves the tree of a half, and the other one that it had in turn with it.
     fn unload(&mut self, step: Step, half: usize) {
-        let Some(id) = self.cpu(step).loaded[half].take() else { return };
+        let cpu = self.cpu(step);
+        let loaded = cpu.loaded[half].take();
+        let twin = if half == 1 { cpu.twin.take() } else { None };
+        [loaded, twin].into_iter().flatten().for_each(|id| self.leave(step, id));
+    }
+
+    /// A CPU leaves a tree. Trees that no CPU has loaded are forgotten.
+    fn leave(&mut self, step: Step, id: TreeId) {
         let Some(tree) = self.trees.get_mut(&id) else { return };
         tree.users &= !(1 << step.cpu);
         tree.left |= 1 << step.cpu;
@@ -317,8 +361,25 @@ impl<M: Memory> Observer<M> {
         }
     }
 
-    /// A CPU uses an address. What it made valid itself has to be visible to its own walker.
-    fn access(&mut self, step: Step, va: u64) {
+    /// The walker of a CPU writes to a descriptor.
+    fn walker(&mut self, pa: u64, what: Update) {
+        let Some(slot) = self.tables.slot(pa) else { return };
+        let Some(old) = self.tables.word(slot) else { return };
+        let new = match what {
+            Update::Accessed => old | Attributes::ACCESSED.bits(),
+            Update::Dirty => (old | Attributes::ACCESSED.bits()) & !Attributes::READ_ONLY.bits(),
+        };
+        self.tables.set(slot, new);
+        self.memory.update(pa, new);
+    }
+
+    /// A CPU uses an address. What it made valid itself has to be visible to its own walker. Most accesses concern nothing, and cost
+    /// next to nothing.
+    fn access(&mut self, event: &Event, step: Step, va: u64) {
+        if self.cpu(step).fresh.is_empty() {
+            return;
+        }
+        self.note(event, step);
         let half = usize::from(va >> 55u32 & 1 == 1);
         let fresh = &self.cpus[usize::from(step.cpu)].fresh;
         let Some(fresh) =
@@ -340,14 +401,16 @@ impl<M: Memory> Observer<M> {
     }
 
     /// A CPU returns to a lower level, or idles: it has ended what it did.
-    fn leaves(&mut self, step: Step) {
+    fn ends(&mut self, step: Step) {
+        self.runs_agree(step);
         let long = self.now.saturating_sub(LONG);
         let open = self.held.report(step.cpu, long);
         open.iter().for_each(|entry| self.left_behind(entry, step));
     }
 
     fn left_behind(&mut self, entry: &held::Entry, step: Step) {
-        let (grade, fact) = match entry.kind {
+        let Some(kind) = self.present(entry) else { return };
+        let (grade, fact) = match kind {
             Kind::Same | Kind::Stricter => {
                 (Grade::Hint, "the new entry permits no less, and the old one may be held")
             }

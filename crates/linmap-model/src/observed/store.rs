@@ -4,7 +4,7 @@ use linmap::{Attributes, Va};
 
 use super::held::{Entry, Kind};
 use super::memory::Memory;
-use super::observer::Observer;
+use super::observer::{Observer, Tree};
 use super::report::{Finding, Grade, Missed, Step, Stored, named};
 use super::tree::{Format, LeafAt, Moved, Spot, TreeId};
 use crate::asid::Asid;
@@ -34,7 +34,12 @@ impl<M: Memory> Observer<M> {
     /// A CPU stores a word.
     pub(super) fn store(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
         self.memory.store(step.cpu, pa, word);
-        let Some(slot) = self.tables.slot(pa) else { return self.former_table(event, step, pa, word) };
+        let Some(slot) = self.tables.slot(pa) else {
+            if self.held.may_lead_to(pa) {
+                self.used_anew(event, step, pa, word);
+            }
+            return;
+        };
         self.note(event, step);
         let old = self.tables.set(slot, word);
         if old == word {
@@ -45,12 +50,17 @@ impl<M: Memory> Observer<M> {
         spots.iter().for_each(|spot| self.changed(stored, slot, spot));
     }
 
-    /// A store into a page that was a table, while a walker may come to it.
-    fn former_table(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
-        // Tables are pages of one of the three sizes.
-        let pages = [12u32, 14, 16].map(|shift| pa >> shift << shift);
-        let way = pages.iter().find_map(|page| self.held.way_to(*page)).filter(|_| word & 1 == 1);
-        let Some(way) = way.cloned() else { return };
+    /// A store into a page that was a table, while a walker may come to it; or into one that an old address may still lead to.
+    fn used_anew(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
+        let way = self.held.way_to(pa).filter(|_| word & 1 == 1).cloned();
+        let Some(way) = way else {
+            let Some(old) = self.held.use_anew(pa) else { return };
+            if self.present(&old).is_none_or(|kind| kind == Kind::Removed) {
+                self.note(event, step);
+                self.data_used_anew(&old, step);
+            }
+            return;
+        };
         self.note(event, step);
         self.report(Finding {
             va: Some(Va(way.first)),
@@ -61,6 +71,50 @@ impl<M: Memory> Observer<M> {
             holders: way.holders,
             ..Finding::new(Grade::Breach, Rule::Freed, step)
         });
+    }
+
+    fn data_used_anew(&mut self, old: &Entry, step: Step) {
+        self.report(Finding {
+            va: Some(Va(old.first)),
+            facts: vec![
+                "the page is used, and the address that led to it may still do so".to_owned(),
+                old.leaf.map_or_else(String::new, |leaf| leaf.describe()),
+            ],
+            right: "DSB, a TLBI of these addresses on all CPUs and DSB before the page is used anew",
+            stored: Some(old.stored),
+            missed: old.missed,
+            holders: old.holders,
+            ..Finding::new(Grade::Hint, Rule::Given, step)
+        });
+    }
+
+    /// Returns the fate of an entry's addresses, which may have become a better one since; `None` if they have the same entry again.
+    /// What stores made worse is another entry.
+    pub(super) fn present(&self, old: &Entry) -> Option<Kind> {
+        let Some(leaf) = old.leaf else { return Some(old.kind) };
+        let leaves = self.leaves(old.tree, (old.first, old.last));
+        let mut next = old.first;
+        let mut worst = None;
+        for new in &leaves {
+            if new.first > next || leaf.oa_at(next) != new.leaf.oa_at(next) {
+                return Some(old.kind);
+            }
+            worst = worst.max((new.leaf != leaf).then(|| kind(&leaf, &new.leaf)));
+            if new.last >= old.last {
+                return worst.map(|kind| kind.min(old.kind));
+            }
+            next = new.last + 1;
+        }
+        Some(old.kind)
+    }
+
+    /// Returns the leaves of a loaded tree that translate some of these addresses.
+    pub(super) fn leaves(&self, tree: TreeId, span: (u64, u64)) -> Vec<LeafAt> {
+        let mut leaves = Vec::new();
+        if let Some(Tree { format, .. }) = self.trees.get(&tree) {
+            self.tables.leaves((tree.root, &format.root(tree)), format, span, &mut leaves);
+        }
+        leaves
     }
 
     /// The CPUs that may hold entries of a tree, and those that walk it, as bits.
@@ -80,6 +134,7 @@ impl<M: Memory> Observer<M> {
             self.tables.linked_slot((slot.1, stored.new), spot, &format, &mut self.memory, &mut came);
         }
         self.unknown += came.unknown;
+        self.changes_runs(stored, tree, &gone.leaves, &came.leaves);
         self.not_filled(stored, tree, &came);
         for new in &came.leaves {
             self.fits_what_is_held(stored, tree, new);
@@ -136,6 +191,28 @@ impl<M: Memory> Observer<M> {
                 format!("event {} took it out, and no invalidation dropped it since", held.stored.step.at);
             let facts = vec![format!("a TLB may hold {}", leaf.describe()), fact];
             self.clashes(stored, (held.stored, held.missed), (new, cpus, clash), facts);
+        }
+    }
+
+    /// A CPU comes to a tree, and may hold what was taken out of it while it was away.
+    pub(super) fn comes_back(&mut self, step: Step, tree: TreeId, asid: u16) {
+        let serves = |entry: &&Entry| entry.asid.serves(Asid::Of(asid));
+        let held: Vec<_> = self.held.of(tree, step.cpu).filter(serves).cloned().collect();
+        for entry in held {
+            let Some(leaf) = entry.leaf else { continue };
+            let leaves = self.leaves(tree, (entry.first, entry.last));
+            let Some((new, clash)) = leaves.iter().find_map(|new| Some((new, leaf.clash(&new.leaf)?))) else {
+                continue;
+            };
+            let facts = vec![
+                format!("a TLB may hold {}", leaf.describe()),
+                format!(
+                    "event {} took it out while the CPU was away, and no invalidation dropped it",
+                    entry.stored.step.at
+                ),
+            ];
+            let loads = Stored { step, slot: 0, old: 0, new: tree.root };
+            self.clashes(loads, (entry.stored, entry.missed), (new, 1 << step.cpu, clash), facts);
         }
     }
 
@@ -196,7 +273,7 @@ impl<M: Memory> Observer<M> {
         for asid in self.asids(tree, old.leaf.is_global()) {
             self.held.add(Entry {
                 leaf: Some(old.leaf),
-                table: 0,
+                to: (old.leaf.oa, old.leaf.oa_at(old.leaf.last())),
                 members: old.leaf.all_members(),
                 first: old.first,
                 last: old.last,
@@ -209,21 +286,22 @@ impl<M: Memory> Observer<M> {
                 kind,
                 missed: None,
                 reported,
+                used_anew: false,
             });
         }
     }
 
     /// Notes that walk caches may lead to a table that is in this place no more.
     fn way_is_left(&mut self, stored: Stored, table: u64, place: &Spot, format: &Format) {
-        let words = 8 * format.geometry.entries(place.level) as u64;
-        self.held.unlink((table, table + words), stored.step.cpu);
+        let end = table + 8 * format.geometry.entries(place.level) as u64;
+        self.held.unlink((table, end), stored.step.cpu);
         let bytes = (format.geometry.entries(place.level) as u64) << format.geometry.level_shift(place.level);
         let asids = self.asids(place.tree, place.tree.half == 1);
         let asids = if asids.is_empty() { vec![Asid::Unknown] } else { asids };
         for asid in asids {
             self.held.add(Entry {
                 leaf: None,
-                table,
+                to: (table, end - 1),
                 members: 1,
                 first: place.va,
                 last: place.va.wrapping_add(bytes - 1),
@@ -236,6 +314,7 @@ impl<M: Memory> Observer<M> {
                 kind: Kind::Removed,
                 missed: None,
                 reported: false,
+                used_anew: false,
             });
         }
     }

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use linmap::{Descriptor, Geometry, Half, Level, TableLimits};
 
+use super::filter::Filter;
 use super::memory::Memory;
 use super::types::Types;
 use crate::cached::Cached;
@@ -103,6 +104,7 @@ const MOST_SPOTS: usize = 16;
 pub(super) struct Tables {
     tables: HashMap<u64, Table>,
     frames: HashMap<u64, Vec<u64>>,
+    filter: Filter,
 }
 
 /// The format of a tree.
@@ -155,8 +157,11 @@ impl Tables {
         self.tables.get(&pa)
     }
 
-    /// Returns the table and the slot of a physical address.
+    /// Returns the table and the slot of a physical address. Where no table is it costs next to nothing.
     pub(super) fn slot(&self, pa: u64) -> Option<(u64, usize)> {
+        if !self.filter.may_have(pa) {
+            return None;
+        }
         let tables = self.frames.get(&(pa >> FRAME))?;
         tables.iter().find_map(|&at| {
             let index = (pa.checked_sub(at)? / 8) as usize;
@@ -167,6 +172,30 @@ impl Tables {
     /// Returns a word.
     pub(super) fn word(&self, (table, index): (u64, usize)) -> Option<u64> {
         self.tables.get(&table)?.words.get(index).copied()
+    }
+
+    /// Returns the leaves below a table at a place that translate some of these addresses, in their order.
+    pub(super) fn leaves(
+        &self,
+        (pa, spot): (u64, &Spot),
+        format: &Format,
+        (first, last): (u64, u64),
+        found: &mut Vec<LeafAt>,
+    ) {
+        let Some(table) = self.tables.get(&pa) else { return };
+        for (index, word) in table.valid() {
+            let at = format.span(spot, index);
+            if at.0 > last || at.1 < first {
+                continue;
+            }
+            match format.meaning(word, spot, at.0) {
+                Meaning::Nothing => {}
+                Meaning::Leaf(leaf) => found.push(LeafAt { leaf, first: at.0, last: at.1 }),
+                Meaning::Table(below) => {
+                    self.leaves((below, &Format::below(spot, word, at.0)), format, (first, last), found);
+                }
+            }
+        }
     }
 
     /// Writes a word. Returns what was there.
@@ -203,6 +232,7 @@ impl Tables {
             }
             for frame in frames(pa, entries) {
                 self.frames.entry(frame).or_default().push(pa);
+                self.filter.add(frame << FRAME, FRAME);
             }
             self.tables.insert(pa, Table { words: linked.words, spots: Vec::new() });
         }
@@ -258,6 +288,7 @@ impl Tables {
             && let Some(table) = self.tables.remove(&pa)
         {
             for frame in frames(pa, table.words.len()) {
+                self.filter.remove(frame << FRAME, FRAME);
                 if let Some(here) = self.frames.get_mut(&frame) {
                     here.retain(|&other| other != pa);
                     if here.is_empty() {

@@ -2,11 +2,11 @@
 
 use linmap_model::Barrier::{Ish, Ishst, Nsh, Nshst};
 use linmap_model::observed::Grade;
-use linmap_model::{Core, Register, Tlb};
+use linmap_model::{Core, Register, Rule, Tlb, Update};
 
 use crate::machine::{
-    ACCESSED, EMPTY, KERNEL, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, USER, VA, block, page,
-    table,
+    ACCESSED, CONTIGUOUS, DIRTY_MANAGED, EMPTY, KERNEL, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY,
+    SPARE, USER, VA, block, page, table,
 };
 
 /// Fails if something is worse than a hint.
@@ -121,4 +121,68 @@ fn one_cpu_flushes_itself() {
     m.store(LEVEL_3, 0).dsb(Nshst).tlbi(Tlb::Vmalle1, 0).dsb(Nsh).isb();
     m.store(LEVEL_3, page(0x9000_0000, 0)).dsb(Nshst).isb().read(VA).leave();
     is_fine(&mut m);
+}
+
+/// A page is taken out and put back: a CPU that held it all the time is right again.
+#[test]
+fn a_page_is_put_back() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3, 0).dsb(Ishst).store(LEVEL_3, page(0x8000_0000, 0)).dsb(Ishst).isb().leave();
+    assert_eq!(m.found(), []);
+}
+
+/// Walkers set the access flag and make pages dirty, and the kernel cleans them again.
+#[test]
+fn walkers_update_a_page() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.process(SPARE).load(SPARE, 3);
+    let clean = page(0x8000_1000, 0) | NOT_GLOBAL | USER | READ_ONLY | DIRTY_MANAGED;
+    m.store(SPARE + 0x3008, clean & !ACCESSED).dsb(Ishst).leave();
+    m.walker(SPARE + 0x3008, Update::Accessed).walker(SPARE + 0x3008, Update::Dirty);
+    // A swap that expects what the walker has stored finds it.
+    m.cas(SPARE + 0x3008, clean & !READ_ONLY, clean);
+    m.dsb(Ishst).tlbi(Tlb::Vale1is, 3 << 48u64 | 1).dsb(Ish).leave();
+    assert_eq!(m.found(), []);
+}
+
+/// A run becomes read-only page by page, with a TLBI at the end, while a walker makes one of its pages dirty.
+#[test]
+fn a_run_changes_page_by_page() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.process(SPARE).load(SPARE, 3);
+    let member = |n| page(0x8001_0000 + 0x1000 * n, 0) | NOT_GLOBAL | USER | CONTIGUOUS | DIRTY_MANAGED;
+    (0..16).for_each(|n| {
+        m.store(SPARE + 0x3080 + 8 * n, member(n));
+    });
+    m.dsb(Ishst).leave();
+    (0..16).for_each(|n| {
+        m.store(SPARE + 0x3080 + 8 * n, member(n) | READ_ONLY);
+    });
+    m.dsb(Ishst).tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish).walker(SPARE + 0x3088, Update::Dirty).leave();
+    assert_eq!(m.found(), []);
+}
+
+/// A kernel leaves its upper half for a small one whenever it returns, and comes back: KPTI.
+fn returns_by_a_trampoline(m: &mut Machine) {
+    const TRAMPOLINE: u64 = SPARE + 0x20_0000;
+    m.store(TRAMPOLINE, table(TRAMPOLINE + 0x1000)).dsb(Ishst);
+    for asid in [2, 3, 2, 3] {
+        let root = if asid % 2 == 1 { TRAMPOLINE } else { KERNEL };
+        m.msr(Register::Ttbr1, root | asid << 48u64).isb();
+    }
+    m.leave();
+    m.msr(Register::Ttbr1, KERNEL | 2 << 48u64).isb();
+}
+
+#[test]
+fn two_upper_halves_in_turn() {
+    let mut m = Machine::new(Core::WEAK, 1);
+    returns_by_a_trampoline(&mut m);
+    m.store(LEVEL_3, 0).dsb(Ishst).tlbi_page(VA).dsb(Ish).isb();
+    returns_by_a_trampoline(&mut m);
+    assert_eq!(m.found(), []);
+    // What the kernel forgets is seen though it returns by the other half.
+    m.store(LEVEL_3, page(0x8000_0000, 0)).dsb(Ishst).isb().store(LEVEL_3, 0).dsb(Ishst);
+    returns_by_a_trampoline(&mut m);
+    assert_eq!(m.found(), [(Grade::Suspect, Rule::Stale)]);
 }

@@ -1,7 +1,7 @@
 //! A machine as kernels use it: registers as they write them, two halves, tables of 4K pages, and code with places.
 
 use linmap_model::observed::{Finding, Grade, Observer, Told};
-use linmap_model::{Access, Barrier, Core, CpuId, Event, Register, Rule, Setup, Tlb};
+use linmap_model::{Access, Barrier, Core, CpuId, Event, Register, Rule, Setup, Tlb, Update};
 
 use linmap::{Geometry, Granule, OaFormat};
 
@@ -37,6 +37,7 @@ pub(crate) const USER: u64 = 1 << 6;
 pub(crate) const NOT_GLOBAL: u64 = 1 << 11;
 pub(crate) const CONTIGUOUS: u64 = 1 << 52;
 pub(crate) const ACCESSED: u64 = 1 << 10;
+pub(crate) const DIRTY_MANAGED: u64 = 1 << 51;
 
 /// 4K pages and 48 bits in both halves, ASIDs of 16 bits in TTBR1: what Linux writes to TCR.
 pub(crate) const TCR: u64 = 16 | 16 << 16u64 | 2 << 30u64 | 5 << 32u64 | 1 << 36u64 | 1 << 22u64;
@@ -103,6 +104,12 @@ impl Machine {
         self.step(Event::Cas { cpu: self.cpu, table, index, was, value })
     }
 
+    /// The walker of the CPU writes to a descriptor.
+    pub(crate) fn walker(&mut self, pa: u64, what: Update) -> &mut Self {
+        let (table, index) = (pa & !0xfff, (pa & 0xfff) as usize / 8);
+        self.step(Event::Update { cpu: self.cpu, table, index, what })
+    }
+
     pub(crate) fn dsb(&mut self, kind: Barrier) -> &mut Self {
         self.step(Event::Dsb { cpu: self.cpu, kind })
     }
@@ -141,6 +148,11 @@ impl Machine {
     /// Returns what was found, the worst first: grade and rule.
     pub(crate) fn found(&mut self) -> Vec<(Grade, Rule)> {
         self.findings().iter().map(|finding| (finding.grade, finding.rule)).collect()
+    }
+
+    /// Returns what has been found so far: grade and rule.
+    pub(crate) fn so_far(&self) -> Vec<(Grade, Rule)> {
+        self.observer.findings().map(|finding| (finding.grade, finding.rule)).collect()
     }
 
     /// Returns what was found, once all CPUs have returned.

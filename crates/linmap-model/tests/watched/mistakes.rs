@@ -255,3 +255,78 @@ fn a_run_of_pages_that_may_be_held() {
     m.store(LEVEL_3, page(0x8000_0000, 0) | CONTIGUOUS);
     assert_eq!(m.found().first(), Some(&(Grade::Breach, Rule::SizeConflict)));
 }
+
+/// A page of a run becomes read-only, and the others do not.
+#[test]
+fn members_of_a_run_that_disagree() {
+    for right in [false, true] {
+        let mut m = two();
+        let member = |n| page(0x8001_0000 + 0x1000 * n, 0) | CONTIGUOUS;
+        (0..16).for_each(|n| {
+            m.store(LEVEL_3 + 0x80 + 8 * n, member(n));
+        });
+        m.dsb(Ishst).isb();
+        (0..if right { 16 } else { 1 }).for_each(|n| {
+            m.store(LEVEL_3 + 0x80 + 8 * n, member(n) | READ_ONLY);
+        });
+        m.dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb().leave();
+        assert_eq!(m.found(), if right { vec![] } else { vec![(Grade::Suspect, Rule::ContiguousRun)] });
+    }
+}
+
+/// The members of a run lead to pages that are not aligned to it.
+#[test]
+fn a_run_to_an_unaligned_range() {
+    let mut m = two();
+    m.store(LEVEL_3 + 0x80, page(0x8001_1000, 0) | CONTIGUOUS);
+    assert_eq!(m.found().first(), Some(&(Grade::Breach, Rule::ContiguousRun)));
+}
+
+/// A page is used for something else while its old address may still lead to it: kernels do that on purpose, and once is enough.
+#[test]
+fn a_page_used_anew() {
+    for right in [false, true] {
+        let mut m = two();
+        m.store(LEVEL_3, 0).dsb(Ishst);
+        if right {
+            m.tlbi_page(VA).dsb(Ish).isb();
+        }
+        m.store(0x8000_0010, 0x1234).store(0x8000_0018, 0x1234);
+        m.tlbi_page(VA).dsb(Ish).isb().leave();
+        assert_eq!(m.found(), if right { vec![] } else { vec![(Grade::Hint, Rule::Given)] });
+    }
+}
+
+/// A CPU runs another process while a page of the first one moves, and is not told: it comes back with the old page.
+#[test]
+fn a_cpu_comes_back_to_a_process() {
+    for right in [false, true] {
+        let mut m = two();
+        let operand = 3 << 48u64;
+        m.process(SPARE).process(SPARE + 0x10_0000).load(SPARE, 3);
+        m.on(1).load(SPARE, 3).msr(Register::Ttbr0, EMPTY).isb().load(SPARE + 0x10_0000, 4).leave();
+        m.on(0).store(SPARE + 0x3000, 0).dsb(Ishst);
+        m.tlbi(if right { Tlb::Vale1is } else { Tlb::Vale1 }, operand).dsb(Ish).isb();
+        m.store(SPARE + 0x3000, page(0x9000_0000, 0) | NOT_GLOBAL).dsb(Ishst).isb();
+        m.on(1).msr(Register::Ttbr0, EMPTY).isb().load(SPARE, 3);
+        match right {
+            true => assert_eq!(m.found(), []),
+            false => assert_eq!(worst(&mut m), (Grade::Breach, Rule::BreakBeforeMake, Some(Miss::LocalOnly))),
+        }
+    }
+}
+
+/// A CPU that stays in the kernel forgets an invalidation. Another one that returns all the time may hold the entry, and after
+/// millions of steps that is said.
+#[test]
+fn a_cpu_that_never_returns() {
+    let mut m = two();
+    m.store(LEVEL_3, 0).dsb(Ishst).on(1).leave();
+    let steps = |m: &mut Machine| (0..2_000_000).for_each(|_| _ = m.release());
+    steps(&mut m);
+    m.leave();
+    assert_eq!(m.so_far(), []);
+    steps(&mut m);
+    m.leave();
+    assert_eq!(m.so_far(), [(Grade::Suspect, Rule::Stale)]);
+}
