@@ -22,14 +22,12 @@ fn expect_late(booted: &Booted, cpus: u64, what: &str) {
 #[test]
 fn late_cpus_have_it_called_off() {
     for granule in Granule::ALL {
-        for split in ["park", "pages"] {
-            for cpus in ["2", "5"] {
-                let what = format!("{granule} pages, {split}, {cpus} CPUs");
-                let fixed = ["--count", "--ram", "1G", "--run", "late", "--page-size", page_size(granule)];
-                let more = ["--bbml2", "off", "--split", split, "--cpus", cpus];
-                let booted = boot(&[&fixed[..], &more].concat()).expect_well(&what);
-                expect_late(&booted, cpus.parse().expect("a number"), &what);
-            }
+        for (split, cpus) in [("park", "2"), ("pages", "5")] {
+            let what = format!("{granule} pages, {split}, {cpus} CPUs");
+            let fixed = ["--count", "--ram", "1G", "--run", "late", "--page-size", page_size(granule)];
+            let more = ["--bbml2", "off", "--split", split, "--cpus", cpus];
+            let booted = boot(&[&fixed[..], &more].concat()).expect_well(&what);
+            expect_late(&booted, cpus.parse().expect("a number"), &what);
         }
     }
 }

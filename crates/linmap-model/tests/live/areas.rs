@@ -19,7 +19,7 @@ use crate::sequences::{A_MACHINE, any_circumstances, any_cores, any_geometry, an
 use crate::world::{Machine, World, ram};
 
 /// The number of sequences by default.
-const SEQUENCES: u64 = 20_000;
+const SEQUENCES: u64 = 12_000;
 
 #[test]
 fn random_sequences() {
@@ -36,7 +36,7 @@ fn without_frames_no_area_changes() {
     let mut without = 0;
     let mut policies = [(Policy::Live, Core::STRONG), (Policy::Park, Core::WEAK)].into_iter().cycle();
     // Large tables take long.
-    for g in some_geometries(6).into_iter().filter(|g| g.granule() != Granule::K64) {
+    for g in some_geometries(12).into_iter().filter(|g| g.granule() != Granule::K64) {
         let (page, block) = (g.page_size(), 1 << g.index_bits());
         let (first, area) = (linear_range(g).0.0, linear_range(g).1.0 + 1);
         let in_a_block = (0..5).map(|n| (n * 3 + 1, 1));

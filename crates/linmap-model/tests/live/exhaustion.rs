@@ -60,7 +60,7 @@ fn with_too_few(world: &mut World<'_>, operation: &Operation) -> usize {
 #[test]
 fn without_frames_nothing_changes() {
     let (mut turn, mut frameless, mut unparked) = (0, 0, 0);
-    for g in some_geometries(6) {
+    for g in some_geometries(12) {
         for size in g.leaf_sizes().iter().filter(|s| s.bytes() <= 1 << (g.va_bits() - 4)) {
             let at = g.base(Half::Upper) + 2 * size.bytes();
             let operations = operations(g, at, size.bytes());

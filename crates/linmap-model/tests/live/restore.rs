@@ -11,7 +11,7 @@ use crate::world::{Machine, World};
 #[test]
 fn restored_is_as_created() {
     let mut rows = Rows::new();
-    for g in some_geometries(3) {
+    for g in some_geometries(6) {
         rows.row(|seed| at(g, &mut Random::new(seed)));
     }
 }

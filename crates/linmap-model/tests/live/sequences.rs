@@ -16,7 +16,7 @@ use crate::watched::{is_no_breach, log_of};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
-const SEQUENCES: u64 = 2_500;
+const SEQUENCES: u64 = 1_500;
 
 /// The number of sequences on one machine, one after the other.
 pub(crate) const A_MACHINE: u64 = 16;

@@ -40,8 +40,8 @@ fn parts(pages: u64) -> Vec<(u64, u64)> {
 
 #[test]
 fn each_page_and_each_alias_is_what_it_must_be() {
-    let (done, refused) = each_page_and_each_alias(World::new, geometries());
-    assert!(done > 20_000 && refused > 2_000, "{done} done, {refused} of them refused");
+    let (done, refused) = each_page_and_each_alias(World::new, some_geometries(3));
+    assert!(done > 7_000 && refused > 700, "{done} done, {refused} of them refused");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn each_page_and_each_alias<const HOLD: usize>(
 #[test]
 fn parts_change_one_after_the_other() {
     let mut cases = Rows::new();
-    for g in some_geometries(4) {
+    for g in some_geometries(8) {
         for (name, pieces) in shapes(g) {
             cases.row(|seed| some_parts_change(World::new(g, &pieces), name, &pieces, seed));
             cases.row(|seed| some_parts_change(Paced::new(g, &pieces), name, &pieces, seed));

@@ -59,7 +59,7 @@ fn ranges(g: Geometry) -> [(Va, Va); 4] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn every_reader_ends(dump_of in dumps(), reads in 0u64..20_000) {

@@ -246,7 +246,7 @@ fn an_empty_table_is_in_no_run() {
 #[test]
 fn an_upper_table_goes_with_its_last_leaf() {
     for g in geometries().into_iter().filter(|g| g.level_shift(g.root()) > 31) {
-        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
+        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new());
         // SAFETY: the threads have no other locks for these tables.
         let platform = unsafe { memory.platform(&threads) };
         let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
@@ -268,7 +268,7 @@ fn an_upper_table_goes_with_its_last_leaf() {
 #[test]
 fn one_upper_table_is_left_for_the_next_pages() {
     for g in geometries().into_iter().filter(|g| g.level_shift(g.root()) > 31 && g.entries(g.root()) > 1) {
-        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
+        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new());
         // SAFETY: the threads have no other locks for these tables.
         let platform = unsafe { memory.platform(&threads) };
         let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");

@@ -160,7 +160,7 @@ fn mixed(g: Geometry) -> (Vec<Region>, u64) {
 /// Leaves within the kept ranges stay, and all others become pages.
 #[test]
 fn leaves_in_kept_ranges_keep_their_size() {
-    for g in some_geometries(6) {
+    for g in some_geometries(12) {
         let (regions, _) = mixed(g);
         for (n, region) in regions.iter().enumerate() {
             let pages = Stats::of_runs(
@@ -318,14 +318,14 @@ fn what_is_not_understood_is_refused() {
 }
 
 /// A host on which something else happens whenever somebody is about to take the lock.
-struct Meanwhile<'a, 'm, F> {
+struct Meanwhile<'a, 'm> {
     host: &'a Host<'m>,
     locks: Cell<u64>,
-    meanwhile: F,
+    meanwhile: &'a dyn Fn(u64),
 }
 
 // SAFETY: the host does it all, and keeps its promises.
-unsafe impl<F: Fn(u64)> Hardware for Meanwhile<'_, '_, F> {
+unsafe impl Hardware for Meanwhile<'_, '_> {
     type Held<'h>
         = HostHeld<'h>
     where
@@ -391,7 +391,7 @@ fn no_hold_of_the_lock_is_long() {
                     most.set(most.get().max(taken));
                 }
             };
-            let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile };
+            let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &meanwhile };
             // SAFETY: the lock is the host's own.
             let platform = unsafe { Combined::new(&live.memory, &busy) };
             let keep = if kept { &[(va, Va(va.0 + (bytes - 1)))][..] } else { &[] };
@@ -473,7 +473,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
             assert!(!grafted(&live, g) || grafted(&other, g));
         }
     };
-    let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile };
+    let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &meanwhile };
     // SAFETY: the lock is the host's own.
     let platform = unsafe { Combined::new(&live.memory, &busy) };
     // All but the last.
@@ -495,7 +495,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
 /// Returns the number of holds of a repaint if nobody changes anything meanwhile.
 fn holds_undisturbed(live: &Live) -> u64 {
     let host = live.memory.platform();
-    let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: |_| {} };
+    let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &|_| {} };
     // SAFETY: the lock is the host's own.
     let platform = unsafe { Combined::new(&live.memory, &busy) };
     live.space.repaint(&platform, linear_range(live.space.geometry()), &[]).expect("frames enough");
@@ -530,7 +530,8 @@ impl KeptLeaf {
 
     /// Repaints the map, with some work at each lock.
     fn repaint(&self, meanwhile: impl Fn(u64)) {
-        let busy = Meanwhile { host: &self.live.memory.platform(), locks: Cell::new(0), meanwhile };
+        let busy =
+            Meanwhile { host: &self.live.memory.platform(), locks: Cell::new(0), meanwhile: &meanwhile };
         // SAFETY: the lock is the host's own.
         let platform = unsafe { Combined::new(&self.live.memory, &busy) };
         let kept = self.regions[0];

@@ -278,7 +278,6 @@ fn a_changer_that_never_stops_delays_it_and_makes_no_hold_long() {
     for (granule, changes) in [(Granule::K4, 33), (Granule::K4, 500), (Granule::K16, 33), (Granule::K64, 33)]
     {
         never_stops::<64>(geometry(granule), changes, 3 * G);
-        never_stops::<4>(geometry(granule), changes, G + 512 * M);
         never_stops::<1>(geometry(granule), changes, G);
     }
 }
@@ -405,7 +404,7 @@ fn pages_run_out_between_holds() {
     for granule in [Granule::K4, Granule::K64] {
         let g = geometry(granule);
         let map = Map::new(g, G);
-        let platform = Watched::<4>::new(&map.memory, |_, _| {});
+        let platform = Watched::<64>::new(&map.memory, |_, _| {});
         let needed = Map::tables(g, G);
         for spare in 0..needed {
             let taken: Vec<_> = std::iter::from_fn(|| map.memory.take()).collect();

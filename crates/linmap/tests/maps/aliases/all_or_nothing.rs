@@ -49,7 +49,7 @@ fn back<const HOLD: usize>(world: &WorldOf<HOLD>, pages: u64) {
 #[test]
 fn without_table_pages_nothing_changes() {
     let mut without = 0;
-    for g in some_geometries(6) {
+    for g in some_geometries(12) {
         for (_, pieces) in shapes(g) {
             let pages = pieces.iter().map(|p| p.1).sum();
             let world = World::new(g, &pieces);
@@ -63,7 +63,7 @@ fn without_table_pages_nothing_changes() {
             }
         }
     }
-    assert!(without > 1000, "{without} times without");
+    assert!(without > 500, "{without} times without");
 }
 
 /// Policies and CPUs that rule out live changes of size: nothing at all happens.
@@ -108,7 +108,7 @@ fn what_is_ruled_out_is_not_begun() {
 #[test]
 fn nor_does_it_in_several_holds() {
     let (mut without, mut more) = (0, 0);
-    for g in some_geometries(4) {
+    for g in some_geometries(10) {
         for (name, pieces) in shapes(g) {
             let pages = pieces.iter().map(|p| p.1).sum();
             let world = Paced::new(g, &pieces);
@@ -134,7 +134,7 @@ fn nor_does_it_in_several_holds() {
             }
         }
     }
-    assert!(without > 1000 && more < without / 4, "{without} times without, {more} more than built");
+    assert!(without > 400 && more < without / 4, "{without} times without, {more} more than built");
 }
 
 /// The other CPUs refuse once, or from then on: nothing has changed.
