@@ -24,7 +24,6 @@ mod stored;
 
 pub use flat::{Flat, Mapped, Piece};
 pub use geometries::{geometries, some_geometries};
-pub use locks::LOCKS;
 pub use log::Log;
 pub use property::property;
 pub use random::Random;

@@ -5,30 +5,19 @@
 
 use crate::Random;
 
-/// The numbers of locks that a platform may have.
-pub const LOCKS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-
-/// Evaluates an expression with one of [`LOCKS`] as a constant: `with_locks!(number, LOCKS => holds::<LOCKS>(seed))`. What is
-/// large and compiled for each of them can name fewer: `with_locks!(number, LOCKS in [1 8 64] => ...)`.
+/// Evaluates an expression with one of some numbers of locks as a constant: `with_locks!(number, LOCKS in [1 8 64] =>
+/// holds::<LOCKS>(seed))`. The expression is compiled for each, so these are few; `LockSet` is tested with all.
 #[macro_export]
 macro_rules! with_locks {
-    ($number:expr, $locks:ident => $body:expr) => {
-        $crate::with_locks!($number, $locks in [1 2 4 8 16 32 64] => $body)
-    };
     ($number:expr, $locks:ident in [$($each:literal)+] => $body:expr) => {
         match $number {
             $($each => { const $locks: usize = $each; $body })+
-            other => panic!("no platform has {other} locks"),
+            other => panic!("no case has {other} locks"),
         }
     };
 }
 
 impl Random {
-    /// A number of locks: 64, the most that there are, as often as all others.
-    pub const fn locks(&mut self) -> usize {
-        if self.one_in(2) { 64 } else { LOCKS[self.index(LOCKS.len())] }
-    }
-
     /// A number from 1 to `most`. Each power of two is as likely as the next, and so are the numbers around it.
     ///
     /// # Panics

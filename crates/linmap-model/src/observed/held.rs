@@ -2,6 +2,7 @@
 //! they lead to, as a kernel has a thousand of them under way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::filter::Filter;
 use super::report::{Miss, Missed, Step, Stored};
@@ -123,13 +124,13 @@ fn key(space: usize, (first, last): (u64, u64)) -> Key {
 /// All entries.
 #[derive(Default)]
 pub(super) struct Held {
+    /// The physical addresses that entries lead to, among others.
+    filter: Arc<Filter>,
     entries: HashMap<u64, Entry>,
     next: u64,
     index: BTreeMap<Key, Vec<u64>>,
     /// The sizes in the index and the number of entries of each, by half, and for physical addresses.
     sizes: [BTreeMap<u32, usize>; 3],
-    /// The physical addresses that entries lead to.
-    outputs: Filter,
     /// The entries that stores of a CPU made, and that its barriers have not ordered.
     unordered: HashMap<CpuId, Vec<u64>>,
     /// The entries that stores of a CPU made and that were not reported.
@@ -140,6 +141,10 @@ pub(super) struct Held {
 const COMPARED: usize = 64;
 
 impl Held {
+    pub(super) fn new(filter: Arc<Filter>) -> Self {
+        Self { filter, ..Self::default() }
+    }
+
     fn keys(entry: &Entry) -> [Key; 2] {
         [key(entry.tree.half, entry.span()), key(OUTPUT, entry.to)]
     }
@@ -162,7 +167,7 @@ impl Held {
             self.index.entry(key).or_default().push(id);
             *self.sizes[key.0].entry(key.1).or_default() += 1;
         }
-        self.outputs.add(keys[1].2, keys[1].1);
+        self.filter.add(keys[1].2, keys[1].1);
         if entry.ordered.is_none() {
             self.unordered.entry(cpu).or_default().push(id);
         }
@@ -189,7 +194,7 @@ impl Held {
                 }
             }
         }
-        self.outputs.remove(keys[1].2, keys[1].1);
+        self.filter.remove(keys[1].2, keys[1].1);
         if let Some(open) = self.open.get_mut(&entry.stored.step.cpu) {
             open.remove(&id);
         }
@@ -236,11 +241,6 @@ impl Held {
         let open: Vec<_> = self.unordered.values().flatten().copied().collect();
         let open: Vec<_> = open.into_iter().filter(|id| self.entries.get(id).is_some_and(within)).collect();
         self.unordered.entry(cpu).or_default().extend(open);
-    }
-
-    /// Returns true if an entry may lead to a physical address. It costs next to nothing.
-    pub(super) fn may_lead_to(&self, pa: u64) -> bool {
-        self.outputs.may_have(pa)
     }
 
     /// Returns the way to the table with a physical address that walk caches may hold.

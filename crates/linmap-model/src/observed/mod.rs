@@ -26,6 +26,7 @@ mod store;
 mod tree;
 mod types;
 
+pub use self::filter::Filter;
 pub use self::memory::{Linked, Memory, Told};
 pub use self::observer::Observer;
 pub use self::replay::watch;

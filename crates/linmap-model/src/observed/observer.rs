@@ -1,10 +1,12 @@
 //! The observer: takes steps, keeps what CPUs have loaded and may hold, and reports.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
+use super::filter::Filter;
 use super::held::{self, Held, Issued, Kind};
 use super::memory::Memory;
 use super::report::{Finding, Grade, Step, Stored};
@@ -38,6 +40,8 @@ pub struct Observer<M> {
     pub(super) geometry: Geometry,
     pub(super) cpus: Vec<Cpu>,
     pub(super) trees: HashMap<TreeId, Tree>,
+    /// The addresses that one of these two is about.
+    pub(super) filter: Arc<Filter>,
     pub(super) tables: Tables,
     pub(super) held: Held,
     now: usize,
@@ -56,18 +60,26 @@ impl<M: Memory> Observer<M> {
         if setup.cores.is_empty() || setup.cores.len() > 64 {
             return Err(format!("{} CPUs: there are 1 to 64", setup.cores.len()));
         }
+        let filter = Arc::new(Filter::default());
         Ok(Self {
             memory,
             geometry: setup.geometry,
             cpus: setup.cores.iter().map(|&core| Cpu::new(core)).collect(),
             trees: HashMap::new(),
-            tables: Tables::default(),
-            held: Held::default(),
+            tables: Tables::new(Arc::clone(&filter)),
+            held: Held::new(Arc::clone(&filter)),
+            filter,
             now: 0,
             log: VecDeque::with_capacity(KEPT),
             found: BTreeMap::new(),
             unknown: 0,
         })
+    }
+
+    /// Returns the filter of the physical addresses whose stores concern something. Those of others need not be told; their order
+    /// is for [`Memory`] to know.
+    pub fn concerned(&self) -> Arc<Filter> {
+        Arc::clone(&self.filter)
     }
 
     /// Returns the number of events so far.

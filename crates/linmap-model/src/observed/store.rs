@@ -34,12 +34,10 @@ impl<M: Memory> Observer<M> {
     /// A CPU stores a word.
     pub(super) fn store(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
         self.memory.store(step.cpu, pa, word);
-        let Some(slot) = self.tables.slot(pa) else {
-            if self.held.may_lead_to(pa) {
-                self.used_anew(event, step, pa, word);
-            }
+        if !self.filter.may_have(pa) {
             return;
-        };
+        }
+        let Some(slot) = self.tables.slot(pa) else { return self.used_anew(event, step, pa, word) };
         self.note(event, step);
         let old = self.tables.set(slot, word);
         if old == word {

@@ -12,7 +12,6 @@ use linmap::{
 };
 use test_support::Random;
 
-const M: u64 = 1 << 20;
 const G: u64 = 1 << 30;
 
 /// A host with several locks, which counts what is read in a hold and refuses to allocate in one. Something else happens
