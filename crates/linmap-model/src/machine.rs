@@ -199,6 +199,9 @@ impl Machine {
     /// The mistake in the setup.
     pub fn new(setup: &Setup) -> Result<Self, String> {
         setup.check()?;
+        if setup.cores.len() > 8 {
+            return Err(format!("{} CPUs: the model has 1 to 8", setup.cores.len()));
+        }
         let cpu = |(number, &core): (usize, &Core)| Cpu {
             core,
             reported: number == 0,

@@ -12,7 +12,7 @@
  * of a register that says how a CPU translates. A line is put as a whole; lines of two CPUs must not mix, and come in the order of what
  * they tell. Without LINMAP_TRACE_PUT all of it is nothing.
  *
- * No allocation, no library, about 120 bytes of stack for a line.
+ * No allocation, no library, about 180 bytes of stack for a line.
  */
 #ifndef LINMAP_TRACE_H
 #define LINMAP_TRACE_H
@@ -21,7 +21,7 @@
 
 /* A line that is being written. */
 struct linmap_trace_line {
-	char text[104];
+	char text[160];
 	unsigned length;
 };
 

@@ -34,8 +34,9 @@ pub(super) struct Cpu {
     pub(super) fresh: Vec<Fresh>,
     /// The contiguous runs that it was the last to store to, with its last store.
     pub(super) runs: BTreeMap<Run, Stored>,
-    /// The tree of the upper half that it had before, and the one that it keeps coming back from, as with KPTI.
+    /// The tree of the upper half that it had before.
     pub(super) before: Option<TreeId>,
+    /// The other tree of two between which it goes back and forth, as with KPTI.
     pub(super) twin: Option<TreeId>,
 }
 
@@ -89,12 +90,16 @@ impl Cpu {
         if self.get(Register::Tcr).is_none_or(|value| value & tcr::AS != 0) { asid } else { asid & 0xff }
     }
 
+    /// Returns true if its registers load a tree for a half.
+    pub(super) fn has_tree(&self, half: usize) -> bool {
+        self.get([Register::Ttbr0, Register::Ttbr1][half]).is_some()
+            && self.is_on()
+            && !self.has(Register::Tcr, tcr::EPD[half])
+    }
+
     /// Returns the tree that its registers load for a half.
     pub(super) fn tree(&self, half: usize, format: &Format) -> Option<TreeId> {
-        let value = self.get([Register::Ttbr0, Register::Ttbr1][half])?;
-        if !self.is_on() || self.has(Register::Tcr, tcr::EPD[half]) {
-            return None;
-        }
+        let value = self.get([Register::Ttbr0, Register::Ttbr1][half]).filter(|_| self.has_tree(half))?;
         let root = Register::root(value, format.geometry.oa_format());
         Some(TreeId { root, half })
     }

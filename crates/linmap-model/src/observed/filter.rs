@@ -1,20 +1,16 @@
 //! The physical addresses that something is known about, without their names: most stores of a machine concern none of them, and
 //! have to cost next to nothing.
 
-use std::sync::atomic::{
-    AtomicU8, AtomicU64, AtomicUsize,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The number of counters; a power of two.
 const COUNTERS: u32 = 1 << 15;
 
 /// A counting filter: it may have an address that was not added, and never lacks one that was.
 ///
-/// It is read by threads that hold no lock, and changed by one at a time. A range counts from its [`add`](Self::add) on; a thread
-/// that does not see it yet has stored before.
+/// Tables and what CPUs may hold have one in common, so it is changed by shared reference.
 #[derive(Debug)]
-pub struct Filter {
+pub(super) struct Filter {
     /// For each hash the number of ranges with it. One that is full stays so.
     counts: Box<[AtomicU8]>,
     /// The sizes in the filter: bit n for ranges of 2^n bytes, and the number of ranges of each.
@@ -46,7 +42,7 @@ impl Filter {
         count.store(count.load(Relaxed).saturating_add(1), Relaxed);
         let of_size = &self.of_size[shift as usize];
         of_size.store(of_size.load(Relaxed) + 1, Relaxed);
-        self.sizes.store(self.sizes.load(Relaxed) | 1 << shift, SeqCst);
+        self.sizes.store(self.sizes.load(Relaxed) | 1 << shift, Relaxed);
     }
 
     /// Removes a range that was added.
@@ -65,7 +61,7 @@ impl Filter {
     }
 
     /// Returns true if a range with this address may be in the filter.
-    pub fn may_have(&self, pa: u64) -> bool {
+    pub(super) fn may_have(&self, pa: u64) -> bool {
         let mut sizes = self.sizes.load(Relaxed);
         while sizes != 0 {
             let shift = sizes.trailing_zeros();

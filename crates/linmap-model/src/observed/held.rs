@@ -118,7 +118,9 @@ type Key = (usize, u32, u64);
 const OUTPUT: usize = 2;
 
 fn key(space: usize, (first, last): (u64, u64)) -> Key {
-    (space, last.wrapping_sub(first).checked_add(1).map_or(63, u64::ilog2), first)
+    let size = last.wrapping_sub(first).checked_add(1).map_or(63, u64::ilog2);
+    // The output of a run can be misaligned, by mistake.
+    (space, size, first & !((1 << size) - 1))
 }
 
 /// All entries.
@@ -238,7 +240,8 @@ impl Held {
     /// A table was taken out of a tree by a store of `cpu`: what was stored to it before can be seen once that is ordered.
     pub(super) fn unlink(&mut self, table: (u64, u64), cpu: CpuId) {
         let within = |entry: &Entry| (table.0..table.1).contains(&entry.stored.slot);
-        let open: Vec<_> = self.unordered.values().flatten().copied().collect();
+        let others = self.unordered.iter().filter(|(by, _)| **by != cpu);
+        let open: Vec<_> = others.flat_map(|(_, ids)| ids).copied().collect();
         let open: Vec<_> = open.into_iter().filter(|id| self.entries.get(id).is_some_and(within)).collect();
         self.unordered.entry(cpu).or_default().extend(open);
     }
@@ -249,8 +252,8 @@ impl Held {
         ids.filter_map(|id| self.entries.get(&id)).find(|entry| entry.leaf.is_none())
     }
 
-    /// Returns the first entry that leads to a physical address though nothing is where it was, and marks it as used anew.
-    pub(super) fn use_anew(&mut self, pa: u64) -> Option<Entry> {
+    /// Returns the first entry that leads to a physical address though nothing is where it was, and whose use was not reported.
+    pub(super) fn old_way_to(&self, pa: u64) -> Option<(u64, &Entry)> {
         let leads = |entry: &Entry| {
             let Some(leaf) = entry.leaf.filter(|_| entry.kind == Kind::Removed && !entry.used_anew) else {
                 return false;
@@ -259,9 +262,30 @@ impl Held {
             entry.members_in(va, va) != 0
         };
         let id = self.ids(OUTPUT, pa, pa).into_iter().find(|id| self.entries.get(id).is_some_and(leads))?;
-        let entry = self.entries.get_mut(&id)?;
-        entry.used_anew = true;
-        Some(entry.clone())
+        self.entries.get(&id).map(|entry| (id, entry))
+    }
+
+    /// Marks that the use of what an entry leads to is reported.
+    pub(super) fn is_used_anew(&mut self, id: u64) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.used_anew = true;
+        }
+    }
+
+    /// Returns the entries of a tree that are not reported.
+    pub(super) fn open(&self, tree: TreeId) -> Vec<(u64, Entry)> {
+        let of_half = self.index.range((tree.half, 0, 0)..(tree.half + 1, 0, 0)).flat_map(|(_, ids)| ids);
+        let entries = of_half.filter_map(|id| Some((*id, self.entries.get(id)?)));
+        entries.filter(|(_, e)| e.tree == tree && !e.reported).map(|(id, e)| (id, e.clone())).collect()
+    }
+
+    /// Takes what has become of the addresses of an entry: `None` if it is in the tables again.
+    pub(super) fn settle(&mut self, id: u64, kind: Option<Kind>) {
+        match (self.entries.get_mut(&id), kind) {
+            (Some(entry), Some(kind)) => entry.kind = kind,
+            (Some(_), None) => self.remove(id),
+            (None, _) => {}
+        }
     }
 
     /// Returns the leaves of a tree that a CPU may hold.
@@ -278,7 +302,7 @@ impl Held {
         ids.retain(|id| {
             let Some(entry) = entries.get_mut(id) else { return false };
             let ordered = !alone || entry.holders & !(1 << cpu) == 0;
-            entry.ordered = ordered.then_some(now);
+            entry.ordered = entry.ordered.or(ordered.then_some(now));
             entry.ordered_here = entry.ordered_here.or(Some(now));
             !ordered
         });
@@ -308,6 +332,10 @@ impl Held {
         let (mut early, mut rest) = (Vec::new(), Vec::new());
         for id in ids {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
+            // What is stored after a TLBI has nothing to do with it.
+            if entry.stored.step.at > step.at {
+                continue;
+            }
             let is_own = entry.stored.step.cpu == step.cpu;
             let ordered = if what.broadcast || !is_own { entry.ordered } else { entry.ordered_here };
             let miss = match entry.is_for(what) {

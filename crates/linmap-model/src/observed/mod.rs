@@ -10,7 +10,7 @@
 //! - `types`, `cpu`: registers, and the format that they give the tables.
 //! - `tree`: the tables of loaded trees.
 //! - `held`: what CPUs may hold though the tables have it no more.
-//! - `filter`: the physical addresses that one of them is about.
+//! - `filter`: the physical addresses of tables and of what CPUs may hold, so that other stores cost little.
 //! - `report`: findings as values.
 //! - `observer`, `store`, `run`: the steps. `replay`: those of a saved log.
 
@@ -26,7 +26,6 @@ mod store;
 mod tree;
 mod types;
 
-pub use self::filter::Filter;
 pub use self::memory::{Linked, Memory, Told};
 pub use self::observer::Observer;
 pub use self::replay::watch;

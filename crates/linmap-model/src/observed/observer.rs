@@ -19,11 +19,12 @@ use crate::{Barrier, CpuId, Event, Register, Rule, Setup, Update};
 pub(super) struct Tree {
     /// The format of its tables, by the registers of the CPU that loaded it last.
     pub(super) format: Format,
-    /// The CPUs that have it loaded, as bits, and those that had and may hold entries of it.
+    /// The CPUs that have it loaded, as bits.
     pub(super) users: u64,
+    /// Of the upper half: the CPUs that had it and may hold entries of it. Those of the lower half know the ASIDs.
     pub(super) left: u64,
     /// The ASIDs that it was loaded under.
-    asids: Vec<u16>,
+    pub(super) asids: Vec<u16>,
 }
 
 /// The events that are kept for findings, and those that are shown.
@@ -40,7 +41,7 @@ pub struct Observer<M> {
     pub(super) geometry: Geometry,
     pub(super) cpus: Vec<Cpu>,
     pub(super) trees: HashMap<TreeId, Tree>,
-    /// The addresses that one of these two is about.
+    /// The physical addresses of tables, and those that entries lead to which CPUs may hold.
     pub(super) filter: Arc<Filter>,
     pub(super) tables: Tables,
     pub(super) held: Held,
@@ -55,11 +56,9 @@ impl<M: Memory> Observer<M> {
     ///
     /// # Errors
     ///
-    /// There are no CPUs, or more than 64.
+    /// The mistake in the setup; it has 1 to 64 CPUs.
     pub fn new(setup: &Setup, memory: M) -> Result<Self, String> {
-        if setup.cores.is_empty() || setup.cores.len() > 64 {
-            return Err(format!("{} CPUs: there are 1 to 64", setup.cores.len()));
-        }
+        setup.check()?;
         let filter = Arc::new(Filter::default());
         Ok(Self {
             memory,
@@ -74,12 +73,6 @@ impl<M: Memory> Observer<M> {
             found: BTreeMap::new(),
             unknown: 0,
         })
-    }
-
-    /// Returns the filter of the physical addresses whose stores concern something. Those of others need not be told; their order
-    /// is for [`Memory`] to know.
-    pub fn concerned(&self) -> Arc<Filter> {
-        Arc::clone(&self.filter)
     }
 
     /// Returns the number of events so far.
@@ -135,7 +128,11 @@ impl<M: Memory> Observer<M> {
             Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
             Event::Msr { register, value, .. } => self.msr(step, register, value),
             Event::Reset { .. } => self.reset(step),
-            Event::Leave { .. } => self.ends(step),
+            // The return is a context synchronisation, and so is the interrupt that ends idling.
+            Event::Leave { .. } => {
+                self.ends(step);
+                self.isb(step);
+            }
             _ => {}
         }
     }
@@ -230,8 +227,9 @@ impl<M: Memory> Observer<M> {
     fn tlbi(&mut self, step: Step, op: crate::Tlb, operand: u64) {
         let default = self.geometry;
         let cpu = self.cpu(step);
-        // Bit 43 of an operand by address is bit 55 of the address, or its extension.
-        let upper = operand >> 43u32 & 1 == 1 || cpu.loaded[0].is_none();
+        // The highest bit of the address in an operand: 43, or 36 in one by range.
+        let highest = if op.is_range() { 36 } else { 43u32 };
+        let upper = operand >> highest & 1 == 1 || cpu.loaded[0].is_none();
         let format = cpu.format(usize::from(upper), default).or_else(|| cpu.format(0, default));
         let (why, right) = match (cpu.core.lacks_for(op), format) {
             (Some(lacks), _) => {
@@ -257,6 +255,7 @@ impl<M: Memory> Observer<M> {
         self.unload(step, 1);
         self.cpu(step).reset();
         self.held.forget(step.cpu);
+        self.trees.values_mut().for_each(|tree| tree.left &= !(1 << step.cpu));
     }
 
     fn msr(&mut self, step: Step, register: Register, value: u64) {
@@ -281,7 +280,10 @@ impl<M: Memory> Observer<M> {
     fn load(&mut self, step: Step, half: usize) {
         let default = self.geometry;
         let cpu = &self.cpus[usize::from(step.cpu)];
-        let Some(format) = cpu.format(half, default) else { return self.unload(step, half) };
+        let Some(format) = cpu.format(half, default) else {
+            self.unknown += usize::from(cpu.has_tree(half));
+            return self.unload(step, half);
+        };
         let (wanted, asid) = (cpu.tree(half, &format), cpu.asid());
         let loaded = cpu.loaded[half];
         let is_same = |tree: &Tree| tree.format.geometry == format.geometry;
@@ -292,12 +294,18 @@ impl<M: Memory> Observer<M> {
             _ => {}
         }
         let Some(id) = wanted else { return };
-        let comes = self.cpus[usize::from(step.cpu)].loaded[half] != wanted;
-        if !self.trees.contains_key(&id) {
+        let comes = self.trees.get(&id).is_none_or(|tree| tree.users >> step.cpu & 1 == 0);
+        let known = self.trees.get(&id).map(|tree| tree.format);
+        if known.is_none_or(|known| known.geometry != format.geometry) {
+            // Tables that are in use are read anew, by the format of the CPU that comes.
+            if let Some(old) = known {
+                self.tables.unlink(id.root, old.root(id), &old, &mut Moved::default());
+            }
             let mut moved = Moved::default();
             self.tables.link(id.root, format.root(id), &format, &mut self.memory, &mut moved);
             self.unknown += moved.unknown;
-            self.trees.insert(id, Tree { format, users: 0, left: 0, asids: Vec::new() });
+            let tree = Tree { format, users: 0, left: 0, asids: Vec::new() };
+            self.trees.entry(id).or_insert(tree).format = format;
             let stored = Stored { step, slot: 0, old: 0, new: id.root };
             if half == 1 {
                 self.changes_runs(stored, id, &[], &moved.leaves);
@@ -311,8 +319,7 @@ impl<M: Memory> Observer<M> {
             tree.asids.push(asid);
         }
         self.held.newcomer(step.cpu, id);
-        let is_empty =
-            self.tables.get(id.root).is_none_or(|table| table.words.iter().all(|word| word & 1 == 0));
+        let is_empty = self.is_empty(id);
         let cpu = self.cpu(step);
         cpu.loaded[half] = Some(id);
         if comes {
@@ -335,12 +342,20 @@ impl<M: Memory> Observer<M> {
         }
     }
 
+    /// Returns true if a tree translates nothing.
+    fn is_empty(&self, id: TreeId) -> bool {
+        self.tables.get(id.root).is_none_or(|table| table.words.iter().all(|word| word & 1 == 0))
+    }
+
     /// A CPU goes from one tree of the upper half to another. Two that it goes back and forth between are both as if loaded: that of the
     /// kernel and that of its entry, with KPTI.
     fn change_upper(&mut self, step: Step, wanted: TreeId) {
         let cpu = self.cpu(step);
         let (left, twin, before) = (cpu.loaded[1], cpu.twin, cpu.before);
-        if [twin, before].contains(&Some(wanted)) {
+        // A root without entries is where a CPU waits while the kernel's tree changes.
+        let waits = left.is_some_and(|left| self.is_empty(left)) || self.is_empty(wanted);
+        let cpu = self.cpu(step);
+        if [twin, before].contains(&Some(wanted)) && !waits {
             cpu.twin = left;
             cpu.before = None;
             cpu.loaded[1] = None;
@@ -366,9 +381,14 @@ impl<M: Memory> Observer<M> {
         let Some(tree) = self.trees.get_mut(&id) else { return };
         tree.users &= !(1 << step.cpu);
         tree.left |= 1 << step.cpu;
-        if tree.users == 0
-            && let Some(Tree { format, .. }) = self.trees.remove(&id)
-        {
+        if tree.users != 0 {
+            return;
+        }
+        for (entry, old) in self.held.open(id) {
+            let kind = self.present(&old);
+            self.held.settle(entry, kind);
+        }
+        if let Some(Tree { format, .. }) = self.trees.remove(&id) {
             self.tables.unlink(id.root, format.root(id), &format, &mut Moved::default());
         }
     }

@@ -66,7 +66,7 @@ pub enum Miss {
     OtherRegime,
     /// Its hint names another level, or another granule.
     OtherLevel,
-    /// It leaves entries of the last level, or walk caches.
+    /// It leaves walk caches: it is for the last level alone.
     OtherKind,
     /// It has nXS, and the memory has XS.
     Xs,

@@ -2,6 +2,7 @@
 
 use linmap::{Attributes, Va};
 
+use super::cpu::Cpu;
 use super::held::{Entry, Kind};
 use super::memory::Memory;
 use super::observer::{Observer, Tree};
@@ -52,8 +53,11 @@ impl<M: Memory> Observer<M> {
     fn used_anew(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
         let way = self.held.way_to(pa).filter(|_| word & 1 == 1).cloned();
         let Some(way) = way else {
-            let Some(old) = self.held.use_anew(pa) else { return };
-            if self.present(&old).is_none_or(|kind| kind == Kind::Removed) {
+            let Some((id, old)) = self.held.old_way_to(pa).map(|(id, entry)| (id, entry.clone())) else {
+                return;
+            };
+            if self.present(&old) == Some(Kind::Removed) {
+                self.held.is_used_anew(id);
                 self.note(event, step);
                 self.data_used_anew(&old, step);
             }
@@ -86,10 +90,14 @@ impl<M: Memory> Observer<M> {
         });
     }
 
-    /// Returns the fate of an entry's addresses, which may have become a better one since; `None` if they have the same entry again.
-    /// What stores made worse is another entry.
+    /// Returns the fate of an entry's addresses by the tables as they are now: never worse than by the store that replaced the entry,
+    /// and `None` if the tables have it again. What later stores made worse is another entry.
     pub(super) fn present(&self, old: &Entry) -> Option<Kind> {
-        let Some(leaf) = old.leaf else { return Some(old.kind) };
+        let Some(leaf) = old.leaf else {
+            let spots = self.tables.get(old.to.0).map(|table| &table.spots[..]).unwrap_or_default();
+            let is_back = spots.iter().any(|spot| (spot.tree, spot.va) == (old.tree, old.first));
+            return (!is_back).then_some(old.kind);
+        };
         let leaves = self.leaves(old.tree, (old.first, old.last));
         let mut next = old.first;
         let mut worst = None;
@@ -116,8 +124,16 @@ impl<M: Memory> Observer<M> {
     }
 
     /// The CPUs that may hold entries of a tree, and those that walk it, as bits.
-    fn holders(&self, tree: TreeId) -> (u64, u64) {
-        self.trees.get(&tree).map_or((0, 0), |tree| (tree.users | tree.left, tree.users))
+    fn holders(&self, id: TreeId) -> (u64, u64) {
+        let Some(tree) = self.trees.get(&id) else { return (0, 0) };
+        let left = if id.half == 1 { tree.left } else { self.left_under(id, &tree.asids) };
+        (tree.users | left, tree.users)
+    }
+
+    /// The CPUs that had a tree of the lower half under one of some ASIDs, and may hold entries of it, as bits.
+    fn left_under(&self, id: TreeId, asids: &[u16]) -> u64 {
+        let had = |cpu: &Cpu| asids.iter().any(|asid| cpu.asids.get(asid) == Some(&id));
+        self.cpus.iter().enumerate().map(|(n, cpu)| u64::from(had(cpu)) << n).sum()
     }
 
     /// Judges a slot that changed, in one of the places of its table.
@@ -199,7 +215,8 @@ impl<M: Memory> Observer<M> {
         for entry in held {
             let Some(leaf) = entry.leaf else { continue };
             let leaves = self.leaves(tree, (entry.first, entry.last));
-            let Some((new, clash)) = leaves.iter().find_map(|new| Some((new, leaf.clash(&new.leaf)?))) else {
+            let mut still = leaves.iter().filter(|new| entry.members_in(new.first, new.last) != 0);
+            let Some((new, clash)) = still.find_map(|new| Some((new, leaf.clash(&new.leaf)?))) else {
                 continue;
             };
             let facts = vec![
@@ -248,7 +265,7 @@ impl<M: Memory> Observer<M> {
 
     /// Notes what CPUs may hold of a leaf that is no more as it was, and judges what came in its place at once.
     fn replaced(&mut self, stored: Stored, tree: TreeId, old: &LeafAt, came: &[LeafAt]) {
-        let (holders, _) = self.holders(tree);
+        let (holders, users) = self.holders(tree);
         let mut worst = if came.is_empty() { Some(Kind::Removed) } else { None };
         if came.is_empty() && stored.old ^ stored.new == Attributes::ACCESSED.bits() {
             worst = Some(Kind::Aged);
@@ -260,11 +277,15 @@ impl<M: Memory> Observer<M> {
             }
             if let Some(clash) = old.leaf.clash(&new.leaf) {
                 let facts = vec![format!("was {}", old.leaf.describe())];
-                reported |= self.clashes(stored, (stored, None), (new, holders, clash), facts);
+                reported |= self.clashes(stored, (stored, None), (new, users, clash), facts);
             }
             worst = worst.max(Some(kind(&old.leaf, &new.leaf)));
         }
         let Some(kind) = worst else { return };
+        for cpu in &mut self.cpus {
+            cpu.fresh
+                .retain(|fresh| fresh.half != tree.half || fresh.last < old.first || old.last < fresh.first);
+        }
         if kind != Kind::Same {
             self.held.restrict(tree, (old.first, old.last), stored, kind);
         }

@@ -279,9 +279,7 @@ impl Tables {
     /// Takes a table out of a place, and all that it led to.
     pub(super) fn unlink(&mut self, pa: u64, spot: Spot, format: &Format, moved: &mut Moved) {
         let Some(table) = self.tables.get_mut(&pa) else { return };
-        let Some(at) =
-            table.spots.iter().position(|s| (s.tree, s.level, s.va) == (spot.tree, spot.level, spot.va))
-        else {
+        let Some(at) = table.spots.iter().position(|s| *s == spot) else {
             return;
         };
         let spot = table.spots.swap_remove(at);

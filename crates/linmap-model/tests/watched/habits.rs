@@ -186,3 +186,83 @@ fn two_upper_halves_in_turn() {
     returns_by_a_trampoline(&mut m);
     assert_eq!(m.found(), [(Grade::Suspect, Rule::Stale)]);
 }
+
+/// A TLBI is not too early for a store that comes after it.
+#[test]
+fn two_pages_with_a_tlbi_each_and_one_dsb_at_the_end() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3 + 8, page(0x8000_1000, 0)).dsb(Ishst).isb();
+    m.store(LEVEL_3, 0).dsb(Ishst).tlbi_page(VA);
+    m.store(LEVEL_3 + 8, 0).dsb(Ishst).tlbi_page(VA + 0x1000).dsb(Ish).isb().leave();
+    assert_eq!(m.found(), []);
+}
+
+/// A CPU that could abort waits on an empty root while another one splits a block in place; it has been there before.
+#[test]
+fn a_cpu_waits_on_an_empty_root() {
+    let mut m = Machine::with(&[Core::STRONG, Core::WEAK]);
+    m.store(LEVEL_2 + 8, block(0x8020_0000)).dsb(Ishst).isb();
+    (0..512).for_each(|n| {
+        m.store(SPARE + 8 * n, page(0x8020_0000 + 0x1000 * n, 0));
+    });
+    m.dsb(Ishst);
+    for split in [false, true] {
+        m.on(1).msr(Register::Ttbr1, EMPTY).isb().tlbi(Tlb::Vmalle1, 0).dsb(Nsh).isb().on(0);
+        if split {
+            m.store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).tlbi_page(VA + 0x20_0000).dsb(Ish).isb();
+        }
+        m.on(1).msr(Register::Ttbr1, KERNEL).isb();
+    }
+    is_fine(&mut m);
+}
+
+/// The same, and the invalidation is that of the CPU that splits.
+#[test]
+fn a_cpu_that_waits_is_invalidated_by_another() {
+    let mut m = Machine::with(&[Core::STRONG, Core::WEAK]);
+    m.store(LEVEL_2 + 8, block(0x8020_0000)).dsb(Ishst).isb();
+    (0..512).for_each(|n| {
+        m.store(SPARE + 8 * n, page(0x8020_0000 + 0x1000 * n, 0));
+    });
+    m.dsb(Ishst).on(1).msr(Register::Ttbr1, EMPTY).isb().on(0);
+    m.store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb();
+    m.on(1).msr(Register::Ttbr1, KERNEL).isb();
+    is_fine(&mut m);
+}
+
+/// A page, a table, and a page of a process that is left before it returns: each is put back, and used.
+#[test]
+fn what_is_put_back_is_used() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3, 0)
+        .dsb(Ishst)
+        .store(LEVEL_3, page(0x8000_0000, 0))
+        .dsb(Ishst)
+        .isb()
+        .store(0x8000_0010, 1);
+    m.store(LEVEL_2, 0).dsb(Ishst).store(LEVEL_2, table(LEVEL_3)).dsb(Ishst).isb().leave();
+    m.process(SPARE).load(SPARE, 3);
+    let users = page(0x8000_0000, 0) | NOT_GLOBAL | USER;
+    m.store(SPARE + 0x3000, 0).dsb(Ishst).store(SPARE + 0x3000, users).dsb(Ishst);
+    m.msr(Register::Ttbr0, EMPTY).isb().leave();
+    assert_eq!(m.found(), []);
+}
+
+/// A CPU takes a page out, and another one the table, with the barrier and the TLBI for both.
+#[test]
+fn one_cpu_ends_what_another_began() {
+    for late in [Nshst, Ishst] {
+        let mut m = Machine::new(Core::WEAK, 2);
+        m.on(1).store(LEVEL_3, 0).on(0).store(LEVEL_2, 0).dsb(Ishst).tlbi(Tlb::Vmalle1is, 0);
+        m.on(1).dsb(late).on(0).dsb(Ish).isb().leave().on(1).leave();
+        assert_eq!(m.found(), []);
+    }
+}
+
+/// What is mapped with a DSB is used after the return and the next entry, which synchronise.
+#[test]
+fn a_return_synchronises() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3 + 8, page(0x8000_1000, 0)).dsb(Ishst).leave().read(VA + 0x1000);
+    assert_eq!(m.found(), []);
+}

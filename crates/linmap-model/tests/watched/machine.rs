@@ -54,12 +54,17 @@ pub(crate) struct Machine {
 impl Machine {
     /// Returns a machine whose CPUs all use the kernel's tables: one page, [`VA`] to 0x8000_0000, in a table for each level.
     pub(crate) fn new(core: Core, cpus: usize) -> Self {
+        Self::with(&vec![core; cpus])
+    }
+
+    /// Returns such a machine with these CPUs.
+    pub(crate) fn with(cores: &[Core]) -> Self {
         let g = Geometry::new(Granule::K16, 47, OaFormat::Bits48).expect("another geometry than TCR says");
-        let observer = Observer::new(&Setup::new(g, &vec![core; cpus]), Told::default()).expect("a machine");
+        let observer = Observer::new(&Setup::new(g, cores), Told::default()).expect("a machine");
         let mut m = Self { observer, cpu: 0, pc: 0x1000 };
         m.store(KERNEL, table(LEVEL_1)).store(LEVEL_1, table(LEVEL_2)).store(LEVEL_2, table(LEVEL_3));
         m.store(LEVEL_3, page(0x8000_0000, 0)).dsb(Barrier::Ishst);
-        for cpu in 0..cpus as CpuId {
+        for cpu in 0..cores.len() as CpuId {
             m.on(cpu).msr(Register::Mair, MAIR).msr(Register::Tcr, TCR).msr(Register::Ttbr1, KERNEL).isb();
             m.msr(Register::Sctlr, 1).isb();
         }

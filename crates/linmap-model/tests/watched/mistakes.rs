@@ -330,3 +330,31 @@ fn a_cpu_that_never_returns() {
     m.leave();
     assert_eq!(m.so_far(), [(Grade::Suspect, Rule::Stale)]);
 }
+
+/// A process sleeps, and runs on another CPU, where a page moves with a TLBI for that CPU alone; then it comes back to the first one.
+#[test]
+fn a_process_that_migrates() {
+    for right in [false, true] {
+        let mut m = two();
+        m.process(SPARE).load(SPARE, 3).msr(Register::Ttbr0, EMPTY).isb().leave();
+        m.on(1).load(SPARE, 3).store(SPARE + 0x3000, 0).dsb(Ishst);
+        m.tlbi(if right { Tlb::Vale1is } else { Tlb::Vale1 }, 3 << 48u64).dsb(Ish).isb();
+        m.store(SPARE + 0x3000, page(0x9000_0000, 0) | NOT_GLOBAL).dsb(Ishst).isb();
+        m.on(0).load(SPARE, 3);
+        let found = m.found();
+        assert_eq!(found.first().map(|first| first.0), (!right).then_some(Grade::Breach), "{found:?}");
+    }
+}
+
+/// Two CPUs read the tables of one root in different formats: what is said may be wrong, but it ends.
+#[test]
+fn two_formats_of_one_root() {
+    let mut m = two();
+    m.process(SPARE).load(SPARE, 3).on(1).load(SPARE, 3).on(0);
+    for size in [9u64, 0, 9] {
+        m.msr(Register::Tcr, TCR + size).isb();
+        m.on(1).store(SPARE + 8, block(0x4000_0000) | NOT_GLOBAL).store(SPARE + 8, 0).on(0);
+    }
+    m.msr(Register::Ttbr0, EMPTY).isb().on(1).msr(Register::Ttbr0, EMPTY).isb();
+    m.findings();
+}
