@@ -125,7 +125,7 @@ pub(crate) fn judging(to: &mut Document) -> io::Result<()> {
     to.add(&format!(
         "Without announcements an event of a page that is unmapped and mapped takes {event:.0} ns, {:.0} million a minute, with 500\n\
          entries under way; a store that concerns none of them {store:.1} ns, an access by an address {access:.1} ns.",
-        60_000.0 / event
+        60_000.0f64 / event
     ));
     Ok(())
 }

@@ -65,7 +65,7 @@ pub(crate) fn costs() -> Costs {
     let round = [
         write(511, 0),
         dsb(Barrier::Ishst),
-        Event::Tlbi { cpu: 0, op: Tlb::Vaale1is, operand: (VA >> 12u32) + 511 & ((1 << 44u32) - 1) },
+        Event::Tlbi { cpu: 0, op: Tlb::Vaale1is, operand: ((VA >> 12u32) + 511) & ((1 << 44u32) - 1) },
         dsb(Barrier::Ish),
         Event::Isb { cpu: 0 },
         write(511, page(511)),
@@ -99,7 +99,7 @@ fn each(observer: &mut Observer<Ram>, events: &[Event]) -> f64 {
     let (mut nanoseconds, mut count) = (0, 0);
     while nanoseconds < 1_000_000_000 {
         timed(&mut nanoseconds, || {
-            for _ in 0..100 {
+            for _ in 0..100u32 {
                 events.iter().for_each(|event| observer.step(event, 0));
             }
         });
@@ -110,13 +110,13 @@ fn each(observer: &mut Observer<Ram>, events: &[Event]) -> f64 {
 
 /// A page of the kernel.
 const fn page(slot: u64) -> u64 {
-    DATA + slot * 0x1000 | 0x60_0000_0000_0703
+    (DATA + slot * 0x1000) | 0x60_0000_0000_0703
 }
 
 /// A kernel of two CPUs with 512 pages, of which most have been given back.
 fn linux() -> Observer<Ram> {
     let mut tables = vec![0; 4 * 512];
-    (0..3).for_each(|level| tables[level * 512] = ROOT + 0x1000 * (level as u64 + 1) | 3);
+    (0..3).for_each(|level| tables[level * 512] = (ROOT + 0x1000 * (level as u64 + 1)) | 3);
     (0..512).for_each(|slot| tables[3 * 512 + slot as usize] = page(slot));
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry that exists");
     let setup = Setup::new(g, &[Core::STRONG; 2]);

@@ -6,8 +6,7 @@ use linmap::Geometry;
 
 use super::held::Issued;
 use super::report::{Step, Stored};
-use super::run::Run;
-use super::tree::{Format, TreeId};
+use super::tree::{Format, Run, TreeId};
 use super::types::Types;
 use crate::fields::{sctlr, tcr};
 use crate::{Core, Register};

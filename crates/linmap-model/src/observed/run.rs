@@ -10,13 +10,10 @@ use super::tree::{LeafAt, TreeId};
 use crate::Rule;
 use crate::cached::Cached;
 
-/// The addresses of a run, the first and the last, in its tree.
-pub(super) type Run = (TreeId, u64, u64);
-
 /// Returns the meaning of a member to a TLB, by which it is compared. Walkers write to members one by one.
 fn said(mut leaf: Cached) -> Cached {
     if leaf.attributes.contains(Attributes::DIRTY_MANAGED) {
-        leaf.attributes = leaf.attributes - Attributes::READ_ONLY;
+        leaf.attributes -= Attributes::READ_ONLY;
     }
     leaf
 }

@@ -22,6 +22,9 @@ pub(super) struct TreeId {
     pub(super) half: usize,
 }
 
+/// The addresses of a contiguous run, the first and the last, in its tree.
+pub(super) type Run = (TreeId, u64, u64);
+
 /// The place of a table in a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {

@@ -259,7 +259,7 @@ fn one_cpu_ends_what_another_began() {
     }
 }
 
-/// What is mapped with a DSB is used after the return and the next entry, which synchronise.
+/// A page that was mapped with a DSB is used after the return and the next entry, which synchronise.
 #[test]
 fn a_return_synchronises() {
     let mut m = Machine::new(Core::WEAK, 2);
