@@ -1,6 +1,6 @@
 //! The speed of the observer of code that announces nothing, in the state that Linux keeps it in: many entries under way.
 
-use linmap::{Geometry, Granule, OaFormat};
+use linmap::{Geometry, Granule, OaFormat, Pa};
 use linmap_model::observed::{Linked, Memory, Observer};
 use linmap_model::{Access, Barrier, Core, CpuId, Event, Register, Setup, Tlb, Word};
 
@@ -11,7 +11,7 @@ const PAGES: u64 = ROOT + 0x3000;
 const DATA: u64 = 0x8000_0000;
 const VA: u64 = 0xffff_0000_0000_0000;
 /// The entries that Linux has under way: pages of vmalloc, given back and not yet invalidated.
-const UNDER_WAY: u64 = 500;
+const UNDER_WAY: usize = 500;
 
 /// Memory that a machine has anyhow: nothing is kept of it but who stored to a page last.
 struct Ram {
@@ -52,15 +52,7 @@ pub(crate) struct Costs {
 /// Measures for about a second each.
 pub(crate) fn costs() -> Costs {
     let mut observer = linux();
-    let write = |slot: u64, value| Event::Write {
-        cpu: 0,
-        table: PAGES,
-        index: slot as usize,
-        value,
-        count: 1,
-        step: 0,
-        was: None,
-    };
+    let write = |slot, value| Event::write(0, Pa(PAGES), slot, value);
     let dsb = |kind| Event::Dsb { cpu: 0, kind };
     let round = [
         write(511, 0),
@@ -72,17 +64,8 @@ pub(crate) fn costs() -> Costs {
         dsb(Barrier::Ishst),
         Event::Isb { cpu: 0 },
     ];
-    let stores: Vec<_> = (0..256u64)
-        .map(|n| Event::Write {
-            cpu: 0,
-            table: 0xc000_0000 + n * 0x3000,
-            index: n as usize % 512,
-            value: n,
-            count: 1,
-            step: 0,
-            was: None,
-        })
-        .collect();
+    let stores: Vec<_> =
+        (0..256u64).map(|n| Event::write(0, Pa(0xc000_0000 + n * 0x3000), n as usize % 512, n)).collect();
     let accesses: Vec<_> =
         (0..256u64).map(|n| Event::Access { cpu: 0, va: VA + n * 0x3000, how: Access::Write }).collect();
     let costs = Costs {
@@ -113,7 +96,7 @@ const fn page(slot: u64) -> u64 {
     (DATA + slot * 0x1000) | 0x60_0000_0000_0703
 }
 
-/// A kernel of two CPUs with 512 pages, of which most have been given back.
+/// Returns a kernel with two CPUs and 512 pages, most of them unmapped and not yet invalidated.
 fn linux() -> Observer<Ram> {
     let mut tables = vec![0; 4 * 512];
     (0..3).for_each(|level| tables[level * 512] = (ROOT + 0x1000 * (level as u64 + 1)) | 3);
@@ -125,18 +108,7 @@ fn linux() -> Observer<Ram> {
         observer.step(&Event::Msr { cpu, register: Register::Ttbr1, value: ROOT }, 0);
     }
     for slot in 0..UNDER_WAY {
-        observer.step(
-            &Event::Write {
-                cpu: 0,
-                table: PAGES,
-                index: slot as usize,
-                value: 0,
-                count: 1,
-                step: 0,
-                was: None,
-            },
-            0,
-        );
+        observer.step(&Event::write(0, Pa(PAGES), slot, 0), 0);
     }
     observer.step(&Event::Dsb { cpu: 0, kind: Barrier::Ishst }, 0);
     observer

@@ -2,7 +2,6 @@
 //! they lead to, as a kernel has a thousand of them under way.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use super::filter::Filter;
 use super::report::{Miss, Missed, Step, Stored};
@@ -126,8 +125,8 @@ fn key(space: usize, (first, last): (u64, u64)) -> Key {
 /// All entries.
 #[derive(Default)]
 pub(super) struct Held {
-    /// The physical addresses that entries lead to, among others.
-    filter: Arc<Filter>,
+    /// The physical addresses that entries lead to.
+    filter: Filter,
     entries: HashMap<u64, Entry>,
     next: u64,
     index: BTreeMap<Key, Vec<u64>>,
@@ -143,10 +142,6 @@ pub(super) struct Held {
 const COMPARED: usize = 64;
 
 impl Held {
-    pub(super) fn new(filter: Arc<Filter>) -> Self {
-        Self { filter, ..Self::default() }
-    }
-
     fn keys(entry: &Entry) -> [Key; 2] {
         [key(entry.tree.half, entry.span()), key(OUTPUT, entry.to)]
     }
@@ -246,6 +241,11 @@ impl Held {
         self.unordered.entry(cpu).or_default().extend(open);
     }
 
+    /// Returns true if an entry may lead to a physical address. It costs next to nothing.
+    pub(super) fn may_lead_to(&self, pa: u64) -> bool {
+        self.filter.may_have(pa)
+    }
+
     /// Returns the way to the table with a physical address that walk caches may hold.
     pub(super) fn way_to(&self, pa: u64) -> Option<&Entry> {
         let ids = self.ids(OUTPUT, pa, pa).into_iter();
@@ -266,17 +266,25 @@ impl Held {
     }
 
     /// Marks that the use of what an entry leads to is reported.
-    pub(super) fn is_used_anew(&mut self, id: u64) {
+    pub(super) fn mark_used_anew(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.used_anew = true;
         }
     }
 
-    /// Returns the entries of a tree that are not reported.
-    pub(super) fn open(&self, tree: TreeId) -> Vec<(u64, Entry)> {
+    /// Returns the entries of a tree, with their numbers.
+    fn of_tree(&self, tree: TreeId) -> impl Iterator<Item = (u64, &Entry)> {
         let of_half = self.index.range((tree.half, 0, 0)..(tree.half + 1, 0, 0)).flat_map(|(_, ids)| ids);
-        let entries = of_half.filter_map(|id| Some((*id, self.entries.get(id)?)));
-        entries.filter(|(_, e)| e.tree == tree && !e.reported).map(|(id, e)| (id, e.clone())).collect()
+        let entries = of_half.filter_map(|&id| Some((id, self.entries.get(&id)?)));
+        entries.filter(move |(_, entry)| entry.tree == tree)
+    }
+
+    /// Returns the entries of a tree that are not reported, with their numbers.
+    pub(super) fn open(&self, tree: TreeId) -> Vec<(u64, Entry)> {
+        self.of_tree(tree)
+            .filter(|(_, entry)| !entry.reported)
+            .map(|(id, entry)| (id, entry.clone()))
+            .collect()
     }
 
     /// Takes what has become of the addresses of an entry: `None` if it is in the tables again.
@@ -290,9 +298,8 @@ impl Held {
 
     /// Returns the leaves of a tree that a CPU may hold.
     pub(super) fn of(&self, tree: TreeId, cpu: CpuId) -> impl Iterator<Item = &Entry> {
-        let of_half = self.index.range((tree.half, 0, 0)..(tree.half + 1, 0, 0)).flat_map(|(_, ids)| ids);
-        let entries = of_half.filter_map(|id| self.entries.get(id));
-        entries.filter(move |e| e.tree == tree && e.leaf.is_some() && e.holders >> cpu & 1 == 1)
+        let holds = move |entry: &&Entry| entry.leaf.is_some() && entry.holders >> cpu & 1 == 1;
+        self.of_tree(tree).map(|(_, entry)| entry).filter(holds)
     }
 
     /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone.

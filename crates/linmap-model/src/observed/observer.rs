@@ -1,12 +1,10 @@
 //! The observer: takes steps, keeps what CPUs have loaded and may hold, and reports.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
 
 use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
-use super::filter::Filter;
 use super::held::{self, Held, Issued, Kind};
 use super::memory::Memory;
 use super::report::{Finding, Grade, Step, Stored};
@@ -41,8 +39,6 @@ pub struct Observer<M> {
     pub(super) geometry: Geometry,
     pub(super) cpus: Vec<Cpu>,
     pub(super) trees: HashMap<TreeId, Tree>,
-    /// The physical addresses of tables, and those that entries lead to which CPUs may hold.
-    pub(super) filter: Arc<Filter>,
     pub(super) tables: Tables,
     pub(super) held: Held,
     now: usize,
@@ -59,15 +55,13 @@ impl<M: Memory> Observer<M> {
     /// The mistake in the setup; it has 1 to 64 CPUs.
     pub fn new(setup: &Setup, memory: M) -> Result<Self, String> {
         setup.check()?;
-        let filter = Arc::new(Filter::default());
         Ok(Self {
             memory,
             geometry: setup.geometry,
             cpus: setup.cores.iter().map(|&core| Cpu::new(core)).collect(),
             trees: HashMap::new(),
-            tables: Tables::new(Arc::clone(&filter)),
-            held: Held::new(Arc::clone(&filter)),
-            filter,
+            tables: Tables::default(),
+            held: Held::default(),
             now: 0,
             log: VecDeque::with_capacity(KEPT),
             found: BTreeMap::new(),

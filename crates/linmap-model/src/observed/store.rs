@@ -35,10 +35,12 @@ impl<M: Memory> Observer<M> {
     /// A CPU stores a word.
     pub(super) fn store(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
         self.memory.store(step.cpu, pa, word);
-        if !self.filter.may_have(pa) {
+        let Some(slot) = self.tables.slot(pa) else {
+            if self.held.may_lead_to(pa) {
+                self.used_anew(event, step, pa, word);
+            }
             return;
-        }
-        let Some(slot) = self.tables.slot(pa) else { return self.used_anew(event, step, pa, word) };
+        };
         self.note(event, step);
         let old = self.tables.set(slot, word);
         if old == word {
@@ -52,17 +54,7 @@ impl<M: Memory> Observer<M> {
     /// A store into a page that was a table, while a walker may come to it; or into one that an old address may still lead to.
     fn used_anew(&mut self, event: &Event, step: Step, pa: u64, word: u64) {
         let way = self.held.way_to(pa).filter(|_| word & 1 == 1).cloned();
-        let Some(way) = way else {
-            let Some((id, old)) = self.held.old_way_to(pa).map(|(id, entry)| (id, entry.clone())) else {
-                return;
-            };
-            if self.present(&old) == Some(Kind::Removed) {
-                self.held.is_used_anew(id);
-                self.note(event, step);
-                self.data_used_anew(&old, step);
-            }
-            return;
-        };
+        let Some(way) = way else { return self.data_used_anew(event, step, pa) };
         self.note(event, step);
         self.report(Finding {
             va: Some(Va(way.first)),
@@ -75,7 +67,12 @@ impl<M: Memory> Observer<M> {
         });
     }
 
-    fn data_used_anew(&mut self, old: &Entry, step: Step) {
+    /// A store into a page that an old address may still lead to, where nothing is any more.
+    fn data_used_anew(&mut self, event: &Event, step: Step, pa: u64) {
+        let old = self.held.old_way_to(pa).map(|(id, entry)| (id, entry.clone()));
+        let Some((id, old)) = old.filter(|(_, old)| self.present(old) == Some(Kind::Removed)) else { return };
+        self.held.mark_used_anew(id);
+        self.note(event, step);
         self.report(Finding {
             va: Some(Va(old.first)),
             facts: vec![

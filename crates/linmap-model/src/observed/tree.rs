@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use linmap::{Descriptor, Geometry, Half, Level, TableLimits};
 
@@ -108,8 +107,7 @@ const MOST_SPOTS: usize = 16;
 pub(super) struct Tables {
     tables: HashMap<u64, Table>,
     frames: HashMap<u64, Vec<u64>>,
-    /// The frames of tables, among others.
-    filter: Arc<Filter>,
+    filter: Filter,
 }
 
 /// The format of a tree.
@@ -158,16 +156,15 @@ impl Format {
 }
 
 impl Tables {
-    pub(super) fn new(filter: Arc<Filter>) -> Self {
-        Self { filter, ..Self::default() }
-    }
-
     pub(super) fn get(&self, pa: u64) -> Option<&Table> {
         self.tables.get(&pa)
     }
 
-    /// Returns the table and the slot of a physical address.
+    /// Returns the table and the slot of a physical address. Where no table is it costs next to nothing.
     pub(super) fn slot(&self, pa: u64) -> Option<(u64, usize)> {
+        if !self.filter.may_have(pa) {
+            return None;
+        }
         let tables = self.frames.get(&(pa >> FRAME))?;
         tables.iter().find_map(|&at| {
             let index = (pa.checked_sub(at)? / 8) as usize;
@@ -229,10 +226,7 @@ impl Tables {
             return;
         }
         if !self.tables.contains_key(&pa) {
-            // From here on stores to it are seen, those of other threads included; then it is read.
-            frames(pa, entries).for_each(|frame| self.filter.add(frame << FRAME, FRAME));
             let Some(linked) = memory.table(pa, entries) else {
-                frames(pa, entries).for_each(|frame| self.filter.remove(frame << FRAME, FRAME));
                 moved.unknown += 1;
                 return;
             };
@@ -241,6 +235,7 @@ impl Tables {
             }
             for frame in frames(pa, entries) {
                 self.frames.entry(frame).or_default().push(pa);
+                self.filter.add(frame << FRAME, FRAME);
             }
             self.tables.insert(pa, Table { words: linked.words, spots: Vec::new() });
         }

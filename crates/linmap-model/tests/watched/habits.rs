@@ -197,15 +197,20 @@ fn two_pages_with_a_tlbi_each_and_one_dsb_at_the_end() {
     assert_eq!(m.found(), []);
 }
 
-/// A CPU that could abort waits on an empty root while another one splits a block in place; it has been there before.
-#[test]
-fn a_cpu_waits_on_an_empty_root() {
-    let mut m = Machine::with(&[Core::STRONG, Core::WEAK]);
+/// A block is mapped, and its pages stand in a table that no walker reaches yet.
+fn maps_a_block_and_fills_its_table(m: &mut Machine) {
     m.store(LEVEL_2 + 8, block(0x8020_0000)).dsb(Ishst).isb();
     (0..512).for_each(|n| {
         m.store(SPARE + 8 * n, page(0x8020_0000 + 0x1000 * n, 0));
     });
     m.dsb(Ishst);
+}
+
+/// A CPU that could abort waits on an empty root while another one splits a block in place; it has been there before.
+#[test]
+fn a_cpu_waits_on_an_empty_root() {
+    let mut m = Machine::with(&[Core::STRONG, Core::WEAK]);
+    maps_a_block_and_fills_its_table(&mut m);
     for split in [false, true] {
         m.on(1).msr(Register::Ttbr1, EMPTY).isb().tlbi(Tlb::Vmalle1, 0).dsb(Nsh).isb().on(0);
         if split {
@@ -220,11 +225,8 @@ fn a_cpu_waits_on_an_empty_root() {
 #[test]
 fn a_cpu_that_waits_is_invalidated_by_another() {
     let mut m = Machine::with(&[Core::STRONG, Core::WEAK]);
-    m.store(LEVEL_2 + 8, block(0x8020_0000)).dsb(Ishst).isb();
-    (0..512).for_each(|n| {
-        m.store(SPARE + 8 * n, page(0x8020_0000 + 0x1000 * n, 0));
-    });
-    m.dsb(Ishst).on(1).msr(Register::Ttbr1, EMPTY).isb().on(0);
+    maps_a_block_and_fills_its_table(&mut m);
+    m.on(1).msr(Register::Ttbr1, EMPTY).isb().on(0);
     m.store(LEVEL_2 + 8, table(SPARE)).dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb();
     m.on(1).msr(Register::Ttbr1, KERNEL).isb();
     is_fine(&mut m);

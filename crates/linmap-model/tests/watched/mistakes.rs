@@ -316,8 +316,8 @@ fn a_cpu_comes_back_to_a_process() {
     }
 }
 
-/// A CPU that stays in the kernel forgets an invalidation. Another one that returns all the time may hold the entry, and after
-/// millions of steps that is said.
+/// A CPU that stays in the kernel forgets an invalidation. It is reported when, after four million events, another CPU that may hold
+/// the entry returns.
 #[test]
 fn a_cpu_that_never_returns() {
     let mut m = two();
@@ -346,7 +346,7 @@ fn a_process_that_migrates() {
     }
 }
 
-/// Two CPUs read the tables of one root in different formats: what is said may be wrong, but it ends.
+/// Two CPUs read the tables of one root in different formats. The findings may be wrong, but the observer does not panic.
 #[test]
 fn two_formats_of_one_root() {
     let mut m = two();
