@@ -12,7 +12,7 @@ group() {
     case $1 in
     host) cargo tests --tests && cargo test --quiet -p house ;;
     c) dev/scripts/test-linux-apply.sh && dev/scripts/test-c.sh ;; # the library for kernels in C
-    image) CARGO_PROFILE_IMAGE_OPT_LEVEL=1 dev/scripts/fixed.sh 16k && dev/scripts/bare-metal.sh && cargo tests --test image --test commands ;; # boots in QEMU
+    image) CARGO_PROFILE_IMAGE_OPT_LEVEL=1 CARGO_PROFILE_IMAGE_LTO=off dev/scripts/fixed.sh 16k && dev/scripts/bare-metal.sh && cargo tests --test image --test commands ;; # boots in QEMU
     # The library of `faults` is the model, whose examples are tested as its own.
     docs) cargo tests --doc --exclude faults ;;
     esac
