@@ -53,6 +53,9 @@ figures:  image command ## compare figures in documents with measured ones; ARGS
 docs:     setup ## check all links and build the book: target/book/index.html
 	$(RUST) cargo run --quiet -p book --features html -- build "$(CARGO_TARGET_DIR)/book"
 
+judge:    setup ## build the plugins of `linmap judge`: target/judge
+	$(RUST) dev/scripts/judge.sh
+
 soak:     image command ## try many more random sequences and orders than the tests, on the model and the image; SEQUENCES=1000000 ORDERS=10
 	LINMAP_SEED=fresh LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) LINMAP_ORDERS=$(ORDERS) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive --test concurrent
 	dev/scripts/soak.sh $(SEQUENCES)

@@ -1,14 +1,15 @@
 #!/bin/sh
-# Fetches files from Debian's archive, for arm64, without installing them. To be sourced, with `archive` set to a directory
-# for what apt needs, and `die` defined. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt.
+# Fetches files from Debian's archive, without installing them. To be sourced, with `archive` set to a directory for what apt
+# needs, and `die` defined. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt. `architecture` is arm64 unless
+# it is set, and `suites` are those with kernels.
 
-: "${archive:?}"
+: "${archive:?}" "${architecture:=arm64}" "${suites:=bookworm trixie-backports sid}"
 
-# apt TOOL ARGUMENTS...: runs an apt for arm64 that shares only mirrors and keys with this machine.
+# apt TOOL ARGUMENTS...: runs an apt that shares only mirrors and keys with this machine.
 apt() {
     tool=$1
     shift
-    "$tool" -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= \
+    "$tool" -q -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o APT::Sandbox::User= \
         -o Dir::State="$archive" -o Dir::State::status="$archive/status" -o Dir::Cache="$archive" \
         -o Dir::Etc::sourcelist="$archive/list" -o Dir::Etc::sourceparts=- \
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
@@ -49,7 +50,7 @@ fetch() {
     rm -rf "$archive/new"
 }
 
-# Prints the sources of the suites with kernels: this machine's mirrors, or Debian's own.
+# Prints the sources of the suites: this machine's mirrors, or Debian's own.
 mirrors() {
     # shellcheck disable=SC2016  # apt expands these
     own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
@@ -59,7 +60,7 @@ mirrors() {
     keys=
     [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
         keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-    for suite in bookworm trixie-backports sid; do
+    for suite in $suites; do
         echo "deb $keys ${main%/} $suite main"
     done
     echo "deb $keys ${security:-${main%/}-security} bookworm-security main"

@@ -19,6 +19,9 @@ cargo clippy --all-targets --features linmap-model/cli -- -D warnings
 cargo clippy -p kernel --lib --tests -- -D warnings
 # Not in a plain build: tests that boot images, and the book as HTML.
 cargo clippy -p linmap-cli --test image --test linux -- -D warnings
+# The plugins, one for each version of QEMU.
+cargo clippy -p linmap-judge-plugin -- -D warnings
+cargo clippy -p linmap-judge-plugin --features api-7 -- -D warnings
 cargo clippy -p book --features html --all-targets --test commands -- -D warnings
 dev/scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal --profile image -- -D warnings
 dev/scripts/rust.sh --kernel cargo clippy -p linmap-c --lib --profile c-library --features object -- -D warnings

@@ -9,7 +9,7 @@ use git_version::git_version;
 use serde_json::json;
 
 use crate::commands::{
-    boot, check, compare, diff, dump, image, manual, picture, plan, report, stat, tlb, walk, watch,
+    boot, check, compare, diff, dump, image, judge, manual, picture, plan, report, stat, tlb, walk, watch,
 };
 use crate::progress;
 use crate::source::is_address;
@@ -57,6 +57,7 @@ enum Command {
     Plan(plan::Options),
     Tlb(tlb::Options),
     Report(report::Options),
+    Judge(judge::Options),
     Man(manual::ManOptions),
     Completions(manual::CompletionsOptions),
 }
@@ -91,6 +92,7 @@ impl Arguments {
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
             Command::Report(options) => report::run(options),
+            Command::Judge(options) => judge::run(options),
             Command::Man(options) => manual::man(options, Self::command()),
             Command::Completions(options) => manual::completions(options, Self::command()),
         }

@@ -7,6 +7,7 @@ pub(crate) mod csv;
 pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod image;
+pub(crate) mod judge;
 pub(crate) mod manual;
 pub(crate) mod names;
 pub(crate) mod options;

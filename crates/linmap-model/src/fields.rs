@@ -24,6 +24,10 @@ pub(crate) mod tcr {
     pub(crate) const A1: u64 = 1 << 22;
     /// ASIDs have 16 bits.
     pub(crate) const AS: u64 = 1 << 36;
+    /// Walkers set access flags.
+    pub(crate) const HA: u64 = 1 << 39;
+    /// With HA walkers manage dirty state.
+    pub(crate) const HD: u64 = 1 << 40;
     /// IPS, AS, HA, HD and DS, which are of both halves.
     const COMMON: u64 = 7 << 32 | 1 << 36 | 3 << 39 | 1 << 59;
     /// All that a TLB may hold of each half: everything but A1, and EPDn only where it is 0.

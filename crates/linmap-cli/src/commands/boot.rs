@@ -17,7 +17,7 @@ pub(crate) mod image;
 mod leaves;
 pub(crate) mod options;
 mod pulse;
-mod signals;
+pub(crate) mod signals;
 mod summary;
 mod supervise;
 mod tasks;

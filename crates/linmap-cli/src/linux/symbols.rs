@@ -63,6 +63,13 @@ impl Symbols {
         self.names.get(name).copied()
     }
 
+    /// Returns the addresses of a symbol, up to the next one.
+    pub(crate) fn range(&self, name: &str) -> Option<(u64, u64)> {
+        let start = self.address(name)?;
+        let end = self.list.get(self.list.partition_point(|symbol| symbol.0 <= start));
+        Some((start, end.map_or(u64::MAX, |symbol| symbol.0)))
+    }
+
     /// Returns the same symbols, at other addresses: those of a kernel that was moved by so much, wrapping.
     pub(crate) fn moved(self, by: u64) -> Self {
         Self::new(self.list.into_iter().map(|(address, name)| (address.wrapping_add(by), name)))

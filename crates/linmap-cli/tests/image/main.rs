@@ -23,6 +23,7 @@ mod hotplug;
 mod interrupts;
 #[path = "../common/json_schema.rs"]
 mod json_schema;
+mod judge;
 mod late;
 mod loader;
 mod matrix;

@@ -147,7 +147,6 @@ fn machines_as_large_as_qemu_makes_them() {
         ("4k", "54T", "48"),
         ("16k", "2900G", "48"),
         ("16k", "3T", "48"),
-        ("16k", "54T", "48"),
         ("64k", "54T", "52"),
     ] {
         compare(&["--page-size", page_size, "--ram", ram, "--va-bits", va_bits], &[]);

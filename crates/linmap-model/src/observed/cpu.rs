@@ -107,6 +107,7 @@ impl Cpu {
     pub(super) fn format(&self, half: usize, default: Geometry) -> Option<Format> {
         let types = self.get(Register::Mair).map_or_else(Types::default, Types::new);
         let geometry = self.get(Register::Tcr).map_or(Some(default), |value| tcr::geometry(value, half))?;
-        Some(Format { geometry, types })
+        let set_by_walkers = [tcr::HA, tcr::HA | tcr::HD].map(|bits| self.has(Register::Tcr, bits));
+        Some(Format { geometry, types, accessed: set_by_walkers[0], dirty: set_by_walkers[1] })
     }
 }

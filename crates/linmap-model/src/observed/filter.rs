@@ -1,65 +1,102 @@
 //! The physical addresses that something is known about, without their names: most stores of a machine concern none of them, and
-//! have to cost next to nothing.
+//! have to cost next to nothing. Other threads may ask while the observer works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// The number of counters; a power of two.
 const COUNTERS: u32 = 1 << 15;
 
+/// The part that any thread may ask.
+#[derive(Debug)]
+struct Counts {
+    /// For each hash the number of ranges with it. One that is full stays so.
+    counts: Vec<AtomicU8>,
+    /// The sizes in the filter: bit n for ranges of 2^n bytes.
+    sizes: AtomicU64,
+}
+
 /// A counting filter: it may have an address that was not added, and never lacks one that was.
 #[derive(Debug)]
 pub(super) struct Filter {
-    /// For each hash the number of ranges with it. One that is full stays so.
-    counts: Vec<u8>,
-    /// The sizes in the filter: bit n for ranges of 2^n bytes.
-    sizes: u64,
+    counts: Arc<Counts>,
     /// The number of ranges of each size.
     of_size: [usize; 64],
 }
 
 impl Default for Filter {
     fn default() -> Self {
-        Self { counts: vec![0; COUNTERS as usize], sizes: 0, of_size: [0; 64] }
+        let counts = (0..COUNTERS).map(|_| AtomicU8::new(0)).collect();
+        Self { counts: Arc::new(Counts { counts, sizes: AtomicU64::new(0) }), of_size: [0; 64] }
     }
 }
 
-impl Filter {
+/// A filter as other threads see it: what was added before they learned of it is in it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked(Arc<Counts>);
+
+impl Asked {
+    pub(super) fn may_have(&self, pa: u64) -> bool {
+        self.0.may_have(pa)
+    }
+}
+
+impl Counts {
     fn counter(pa: u64, shift: u32) -> usize {
         // Fibonacci hashing: the upper bits of a product are spread best.
         let number = (pa >> shift).wrapping_add(u64::from(shift) << 52u32);
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - COUNTERS.ilog2())) as usize
     }
 
-    /// Adds a range: 2^`shift` bytes, fewer than 2^64, from a multiple of them on.
-    pub(super) fn add(&mut self, pa: u64, shift: u32) {
-        let count = &mut self.counts[Self::counter(pa, shift)];
-        *count = count.saturating_add(1);
-        self.sizes |= 1 << shift;
-        self.of_size[shift as usize] += 1;
-    }
-
-    /// Removes a range that was added.
-    pub(super) fn remove(&mut self, pa: u64, shift: u32) {
-        let count = &mut self.counts[Self::counter(pa, shift)];
-        if *count != u8::MAX {
-            *count = count.saturating_sub(1);
-        }
-        let left = &mut self.of_size[shift as usize];
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            self.sizes &= !(1 << shift);
+    /// Changes a count, if it is not full. The observer alone does.
+    fn change(&self, pa: u64, shift: u32, change: impl Fn(u8) -> u8) {
+        let count = &self.counts[Self::counter(pa, shift)];
+        let now = count.load(Relaxed);
+        if now != u8::MAX {
+            count.store(change(now), Relaxed);
         }
     }
 
     /// Returns true if a range with this address may be in the filter.
-    pub(super) fn may_have(&self, pa: u64) -> bool {
-        let mut sizes = self.sizes;
+    fn may_have(&self, pa: u64) -> bool {
+        let mut sizes = self.sizes.load(Relaxed);
         while sizes != 0 {
             let shift = sizes.trailing_zeros();
-            if self.counts[Self::counter(pa, shift)] != 0 {
+            if self.counts[Self::counter(pa, shift)].load(Relaxed) != 0 {
                 return true;
             }
             sizes &= sizes - 1;
         }
         false
+    }
+}
+
+impl Filter {
+    /// Adds a range: 2^`shift` bytes, fewer than 2^64, from a multiple of them on.
+    pub(super) fn add(&mut self, pa: u64, shift: u32) {
+        self.counts.change(pa, shift, |count| count.saturating_add(1));
+        self.of_size[shift as usize] += 1;
+        self.counts.sizes.fetch_or(1 << shift, Relaxed);
+    }
+
+    /// Removes a range that was added.
+    pub(super) fn remove(&mut self, pa: u64, shift: u32) {
+        self.counts.change(pa, shift, |count| count.saturating_sub(1));
+        let left = &mut self.of_size[shift as usize];
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.counts.sizes.fetch_and(!(1 << shift), Relaxed);
+        }
+    }
+
+    /// Returns true if a range with this address may be in the filter.
+    pub(super) fn may_have(&self, pa: u64) -> bool {
+        self.counts.may_have(pa)
+    }
+
+    /// Returns the filter for other threads.
+    pub(super) fn asked(&self) -> Asked {
+        Asked(self.counts.clone())
     }
 }
 

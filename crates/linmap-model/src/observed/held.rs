@@ -1,9 +1,9 @@
 //! The entries that CPUs may hold though the tables have them no more: indexed by the addresses that they translate and by those that
 //! they lead to, as a kernel has a thousand of them under way.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::filter::Filter;
+use super::filter::{Asked, Filter};
 use super::report::{Miss, Missed, Step, Stored};
 use super::tree::TreeId;
 use crate::asid::Asid;
@@ -66,7 +66,7 @@ pub(super) struct Issued {
 }
 
 impl Issued {
-    fn missed(&self, why: Miss) -> Missed {
+    pub(super) fn missed(&self, why: Miss) -> Missed {
         Missed { step: self.step, op: self.op, operand: self.operand, why }
     }
 }
@@ -82,6 +82,11 @@ impl Entry {
     pub(super) fn members_in(&self, first: u64, last: u64) -> u128 {
         let of_table = u128::from(first <= self.last && self.first <= last);
         self.members & self.leaf.map_or(of_table, |leaf| leaf.members_in(first, last))
+    }
+
+    /// Returns true if an invalidation that came after the store drops it all, once a DSB completes it.
+    pub(super) fn waits_for(&self, issued: &Issued) -> bool {
+        issued.step.at > self.stored.step.at && self.is_for(&issued.what) == Ok(self.members)
     }
 
     /// Returns the members that an invalidation drops, whatever its order; or why it is not for the entry.
@@ -125,8 +130,10 @@ fn key(space: usize, (first, last): (u64, u64)) -> Key {
 /// All entries.
 #[derive(Default)]
 pub(super) struct Held {
-    /// The physical addresses that entries lead to.
+    /// The physical addresses to which a store is looked at: those that entries lead to.
     filter: Filter,
+    /// The entries in it.
+    filtered: HashSet<u64>,
     entries: HashMap<u64, Entry>,
     next: u64,
     index: BTreeMap<Key, Vec<u64>>,
@@ -164,7 +171,6 @@ impl Held {
             self.index.entry(key).or_default().push(id);
             *self.sizes[key.0].entry(key.1).or_default() += 1;
         }
-        self.filter.add(keys[1].2, keys[1].1);
         if entry.ordered.is_none() {
             self.unordered.entry(cpu).or_default().push(id);
         }
@@ -172,6 +178,20 @@ impl Held {
             self.open.entry(cpu).or_default().insert(id);
         }
         self.entries.insert(id, entry);
+        self.filter_again(id);
+    }
+
+    /// Stores to what an entry leads to are looked at if they may be its use anew.
+    fn filter_again(&mut self, id: u64) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let (_, shift, pa) = Self::keys(entry)[1];
+        if entry.leaf.is_none() || entry.kind == Kind::Removed && !entry.used_anew {
+            if self.filtered.insert(id) {
+                self.filter.add(pa, shift);
+            }
+        } else if self.filtered.remove(&id) {
+            self.filter.remove(pa, shift);
+        }
     }
 
     fn remove(&mut self, id: u64) {
@@ -191,7 +211,9 @@ impl Held {
                 }
             }
         }
-        self.filter.remove(keys[1].2, keys[1].1);
+        if self.filtered.remove(&id) {
+            self.filter.remove(keys[1].2, keys[1].1);
+        }
         if let Some(open) = self.open.get_mut(&entry.stored.step.cpu) {
             open.remove(&id);
         }
@@ -241,6 +263,11 @@ impl Held {
         self.unordered.entry(cpu).or_default().extend(open);
     }
 
+    /// Returns the filter of what entries may lead to, for other threads.
+    pub(super) fn asked(&self) -> Asked {
+        self.filter.asked()
+    }
+
     /// Returns true if an entry may lead to a physical address. It costs next to nothing.
     pub(super) fn may_lead_to(&self, pa: u64) -> bool {
         self.filter.may_have(pa)
@@ -270,6 +297,7 @@ impl Held {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.used_anew = true;
         }
+        self.filter_again(id);
     }
 
     /// Returns the entries of a tree, with their numbers.
@@ -290,7 +318,10 @@ impl Held {
     /// Takes what has become of the addresses of an entry: `None` if it is in the tables again.
     pub(super) fn settle(&mut self, id: u64, kind: Option<Kind>) {
         match (self.entries.get_mut(&id), kind) {
-            (Some(entry), Some(kind)) => entry.kind = kind,
+            (Some(entry), Some(kind)) => {
+                entry.kind = kind;
+                self.filter_again(id);
+            }
             (Some(_), None) => self.remove(id),
             (None, _) => {}
         }

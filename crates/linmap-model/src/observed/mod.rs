@@ -27,6 +27,6 @@ mod tree;
 mod types;
 
 pub use self::memory::{Linked, Memory, Told};
-pub use self::observer::Observer;
+pub use self::observer::{Concerns, Observer};
 pub use self::replay::watch;
 pub use self::report::{Finding, Grade, Miss, Missed, Step, Stored};

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
+use super::filter::Asked;
 use super::held::{self, Held, Issued, Kind};
 use super::memory::Memory;
-use super::report::{Finding, Grade, Step, Stored};
+use super::report::{Finding, Grade, Miss, Missed, Step, Stored};
 use super::tree::{Format, Moved, Tables, TreeId};
 use crate::asid::Asid;
 use crate::space::Context;
@@ -47,6 +48,21 @@ pub struct Observer<M> {
     pub(super) unknown: usize,
 }
 
+/// Tells other threads whether a store concerns an observer.
+#[derive(Clone, Debug)]
+pub struct Concerns {
+    tables: Asked,
+    held: Asked,
+}
+
+impl Concerns {
+    /// Returns true if a store to a physical address may concern the observer: a table is there, or something that CPUs may hold leads
+    /// there.
+    pub fn may_have(&self, pa: u64) -> bool {
+        self.tables.may_have(pa) || self.held.may_have(pa)
+    }
+}
+
 impl<M: Memory> Observer<M> {
     /// Returns an observer of a machine that has done nothing yet. The geometry of the setup is that of CPUs that write no TCR.
     ///
@@ -77,6 +93,44 @@ impl<M: Memory> Observer<M> {
     /// Returns the number of tables that were linked and are not judged: their memory is not known, or they are in too many places.
     pub const fn unknown_tables(&self) -> usize {
         self.unknown
+    }
+
+    /// Returns a value by which other threads tell whether a store concerns the observer.
+    pub fn concerns(&self) -> Concerns {
+        Concerns { tables: self.tables.asked(), held: self.held.asked() }
+    }
+
+    /// Returns true if a CPU's accesses concern the observer: it has made something valid, and did not execute a DSB and an ISB since.
+    pub fn waits(&self, cpu: CpuId) -> bool {
+        self.cpus.get(usize::from(cpu)).is_some_and(|cpu| !cpu.fresh.is_empty())
+    }
+
+    /// Returns the physical address that the tables of a CPU have for a virtual one.
+    pub fn translate(&self, cpu: CpuId, va: Va) -> Option<u64> {
+        let id = self.cpus.get(usize::from(cpu))?.loaded[usize::from(va.0 >> 55u32 & 1 == 1)]?;
+        let format = self.trees.get(&id)?.format;
+        let at = self.tables.leaf((id.root, &format.root(id)), &format, va.0)?;
+        Some(at.leaf.oa_at(va.0))
+    }
+
+    /// Compares the slots in some bytes with the memory, and returns the steps that make them what it has: stores by a CPU that no event
+    /// told. Access flags and dirty bits are the walkers'.
+    pub fn differences(&mut self, cpu: CpuId, pa: u64, bytes: u64) -> Vec<Event> {
+        const WALKERS: u64 = Attributes::ACCESSED.bits() | Attributes::READ_ONLY.bits();
+        let mut steps = Vec::new();
+        for frame in (pa >> 12u32..=pa.saturating_add(bytes.saturating_sub(1)) >> 12u32).map(|n| n << 12u32) {
+            for slot in self.tables.slots_in(frame) {
+                let now = self.memory.table(slot, 1).map(|linked| linked.words[0]);
+                let known = self.tables.slot(slot).and_then(|slot| self.tables.word(slot));
+                if let (Some(value), Some(known)) = (now, known)
+                    && (value ^ known) & !(if known & 1 == 1 { WALKERS } else { 0 }) != 0
+                {
+                    let index = 0;
+                    steps.push(Event::Write { cpu, table: slot, index, value, count: 1, step: 0, was: None });
+                }
+            }
+        }
+        steps
     }
 
     /// Returns what was found, the worst first. Equal rules broken at one place are one finding.
@@ -449,7 +503,8 @@ impl<M: Memory> Observer<M> {
         };
         let mut facts = vec![fact.to_owned()];
         facts.extend(entry.leaf.map(|leaf| leaf.describe()));
-        facts.push(match entry.missed {
+        let missed = self.missed(entry);
+        facts.push(match missed {
             Some(_) => "an invalidation came, and missed it".to_owned(),
             None => "no invalidation came".to_owned(),
         });
@@ -459,10 +514,16 @@ impl<M: Memory> Observer<M> {
             facts,
             right: "DSB, a TLBI of these addresses on all CPUs, DSB and ISB after the store",
             stored,
-            missed: entry.missed,
+            missed,
             holders: entry.holders,
             ..Finding::new(grade, Rule::Stale, Step { pc: entry.stored.step.pc, ..step })
         });
+    }
+
+    /// Returns the invalidation that an entry outlived: one that no DSB has completed, or one that missed it.
+    pub(super) fn missed(&self, entry: &held::Entry) -> Option<Missed> {
+        let issued = self.cpus.iter().flat_map(|cpu| &cpu.issued).find(|issued| entry.waits_for(issued));
+        issued.map(|issued| issued.missed(Miss::NotComplete)).or(entry.missed)
     }
 
     fn came_too_early(&mut self, entry: &held::Entry, issued: &Issued) {

@@ -56,6 +56,8 @@ pub struct Stored {
 pub enum Miss {
     /// It came before a barrier had ordered the store: a walker may fetch the old entry after it.
     TooEarly,
+    /// No DSB of its CPU had completed it.
+    NotComplete,
     /// It is for other addresses.
     Elsewhere,
     /// It is for one CPU, and others may hold the entry.
@@ -76,6 +78,7 @@ impl fmt::Display for Miss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TooEarly => "no barrier had ordered the store before it",
+            Self::NotComplete => "no DSB had completed it",
             Self::Elsewhere => "it is for other addresses",
             Self::LocalOnly => "it is for its own CPU alone",
             Self::OtherAsid => "it is for another ASID",

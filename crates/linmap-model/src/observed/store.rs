@@ -61,7 +61,7 @@ impl<M: Memory> Observer<M> {
             facts: vec![format!("{word:#x} is stored to {pa:#x}, and would be a valid descriptor to a walker that comes there")],
             right: "DSB, a TLBI of these addresses that is not of the last level alone, and DSB before the page is used anew",
             stored: Some(way.stored),
-            missed: way.missed,
+            missed: self.missed(&way),
             holders: way.holders,
             ..Finding::new(Grade::Breach, Rule::Freed, step)
         });
@@ -81,7 +81,7 @@ impl<M: Memory> Observer<M> {
             ],
             right: "DSB, a TLBI of these addresses on all CPUs and DSB before the page is used anew",
             stored: Some(old.stored),
-            missed: old.missed,
+            missed: self.missed(&old),
             holders: old.holders,
             ..Finding::new(Grade::Hint, Rule::Given, step)
         });
@@ -201,7 +201,7 @@ impl<M: Memory> Observer<M> {
             let fact =
                 format!("event {} took it out, and no invalidation dropped it since", held.stored.step.at);
             let facts = vec![format!("a TLB may hold {}", leaf.describe()), fact];
-            self.clashes(stored, (held.stored, held.missed), (new, cpus, clash), facts);
+            self.clashes(stored, (held.stored, self.missed(&held)), (new, cpus, clash), facts);
         }
     }
 
@@ -224,7 +224,7 @@ impl<M: Memory> Observer<M> {
                 ),
             ];
             let loads = Stored { step, slot: 0, old: 0, new: tree.root };
-            self.clashes(loads, (entry.stored, entry.missed), (new, 1 << step.cpu, clash), facts);
+            self.clashes(loads, (entry.stored, self.missed(&entry)), (new, 1 << step.cpu, clash), facts);
         }
     }
 

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use linmap::{Descriptor, Geometry, Half, Level, TableLimits};
+use linmap::{Attributes, Descriptor, Geometry, Half, Level, TableLimits};
 
-use super::filter::Filter;
+use super::filter::{Asked, Filter};
 use super::memory::Memory;
 use super::types::Types;
 use crate::cached::Cached;
@@ -115,6 +115,10 @@ pub(super) struct Tables {
 pub(super) struct Format {
     pub(super) geometry: Geometry,
     pub(super) types: Types,
+    /// Walkers set access flags: at any moment a leaf may have one.
+    pub(super) accessed: bool,
+    /// Walkers make leaves writable whose dirty state they manage.
+    pub(super) dirty: bool,
 }
 
 impl Format {
@@ -125,13 +129,21 @@ impl Format {
         }
         let Spot { tree, level, limits, .. } = *spot;
         let place = Place { root: tree.root, level, va: spot.va, space: Space::HOME, limits };
-        match stage2::decode(self.types.canonical(word, level), self.geometry, place) {
+        match stage2::decode(self.types.canonical(self.walked(word), level), self.geometry, place) {
             linmap::Entry::Leaf(leaf) => {
                 Cached::new(va, leaf, level, self.geometry).map_or(Meaning::Nothing, Meaning::Leaf)
             }
             linmap::Entry::Table(pa) => Meaning::Table(pa.0),
             linmap::Entry::Hole | linmap::Entry::Reserved => Meaning::Nothing,
         }
+    }
+
+    /// Returns a valid descriptor as walkers may have made it. In one of a table these bits say nothing.
+    const fn walked(&self, word: u64) -> u64 {
+        let accessed = if self.accessed { Attributes::ACCESSED.bits() } else { 0 };
+        let is_managed = word & Attributes::DIRTY_MANAGED.bits() != 0;
+        let clean = if self.dirty && is_managed { Attributes::READ_ONLY.bits() } else { 0 };
+        (word | accessed) & !clean
     }
 
     /// Returns the addresses of a slot.
@@ -170,6 +182,33 @@ impl Tables {
             let index = (pa.checked_sub(at)? / 8) as usize;
             (index < self.tables.get(&at)?.words.len()).then_some((at, index))
         })
+    }
+
+    /// Returns the filter of the frames of tables, for other threads.
+    pub(super) fn asked(&self) -> Asked {
+        self.filter.asked()
+    }
+
+    /// Returns the leaf below a table at a place that translates an address.
+    pub(super) fn leaf(&self, (pa, spot): (u64, &Spot), format: &Format, va: u64) -> Option<LeafAt> {
+        let index = va.wrapping_sub(spot.va) >> format.geometry.level_shift(spot.level);
+        let word = self.word((pa, index as usize))?;
+        let (first, last) = format.span(spot, index as usize);
+        match format.meaning(word, spot, first) {
+            Meaning::Nothing => None,
+            Meaning::Leaf(leaf) => Some(LeafAt { leaf, first, last }),
+            Meaning::Table(below) => self.leaf((below, &Format::below(spot, word, first)), format, va),
+        }
+    }
+
+    /// Returns the addresses of the slots in a frame.
+    pub(super) fn slots_in(&self, frame: u64) -> Vec<u64> {
+        let tables = self.frames.get(&(frame >> FRAME)).into_iter().flatten();
+        let slots = tables.flat_map(|pa| {
+            let words = self.tables.get(pa).map_or(0, |table| table.words.len());
+            (0..words as u64).map(move |n| pa + 8 * n)
+        });
+        slots.filter(|slot| slot >> FRAME == frame >> FRAME).collect()
     }
 
     /// Returns a word.
@@ -226,7 +265,10 @@ impl Tables {
             return;
         }
         if !self.tables.contains_key(&pa) {
+            // A store that the words do not have yet is of a thread that finds the frame in the filter.
+            frames(pa, entries).for_each(|frame| self.filter.add(frame << FRAME, FRAME));
             let Some(linked) = memory.table(pa, entries) else {
+                frames(pa, entries).for_each(|frame| self.filter.remove(frame << FRAME, FRAME));
                 moved.unknown += 1;
                 return;
             };
@@ -235,7 +277,6 @@ impl Tables {
             }
             for frame in frames(pa, entries) {
                 self.frames.entry(frame).or_default().push(pa);
-                self.filter.add(frame << FRAME, FRAME);
             }
             self.tables.insert(pa, Table { words: linked.words, spots: Vec::new() });
         }

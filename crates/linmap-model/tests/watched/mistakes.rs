@@ -358,3 +358,22 @@ fn two_formats_of_one_root() {
     m.msr(Register::Ttbr0, EMPTY).isb().on(1).msr(Register::Ttbr0, EMPTY).isb();
     m.findings();
 }
+
+/// Linux 7.2, `map_kernel`: text is unmapped, and mapped anew as a contiguous run. After the TLBI comes an ISB, and no DSB.
+#[test]
+fn no_dsb_after_the_tlbi() {
+    for right in [false, true] {
+        let mut m = Machine::new(Core::WEAK, 1);
+        m.store(LEVEL_3, 0).dsb(Ishst).isb().tlbi(Tlb::Vmalle1, 0);
+        if right {
+            m.dsb(Nsh);
+        }
+        m.isb().store(LEVEL_3, page(0x8000_0000, 0) | CONTIGUOUS);
+        match right {
+            true => assert_eq!(m.found(), []),
+            false => {
+                assert_eq!(worst(&mut m), (Grade::Breach, Rule::SizeConflict, Some(Miss::NotComplete)));
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The machine of a QEMU command line, and the arguments by which it is judged.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use linmap::{BbmPromise, Midr};
+
+use super::failure::Failure;
+use crate::size::Size;
+
+/// The machine of a QEMU command line.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) ram: Size,
+    /// The physical address of RAM.
+    base: u64,
+    /// The kernel that QEMU loads.
+    pub(crate) kernel: Option<PathBuf>,
+    /// True if an accelerator is named.
+    has_accelerator: bool,
+    /// Its CPUs never raise a TLB conflict abort.
+    never_aborts: bool,
+}
+
+impl Machine {
+    /// Reads QEMU's arguments; refuses what cannot be judged.
+    pub(crate) fn read(arguments: &[OsString], base: u64) -> Result<Self, Failure> {
+        if arguments.is_empty() {
+            return Err(Failure::NoArguments);
+        }
+        let texts: Vec<String> = arguments.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        let values = |names: &[&str]| -> Vec<&str> {
+            let pairs = texts.windows(2).filter(|pair| names.contains(&pair[0].as_str()));
+            pairs.map(|pair| pair[1].as_str()).collect()
+        };
+        let has = |name: &str| texts.iter().any(|text| text == name);
+        let cpus = values(&["-smp", "--smp"]).last().map_or(1, |value| cpus(value));
+        let accelerators = values(&["-accel", "--accel"]);
+        let machines = values(&["-M", "-machine", "--machine"]);
+        for (option, value) in
+            accelerators.iter().map(|v| ("-accel", *v)).chain(machines.iter().map(|v| ("-M", *v)))
+        {
+            let names_kvm = value.split([',', ':', '=']).any(|word| ["kvm", "hvf", "xen"].contains(&word));
+            if names_kvm {
+                return Err(refused(option, value, "a guest is judged under TCG alone"));
+            }
+            if option == "-accel" && value.contains("thread=single") && cpus > 1 {
+                return Err(refused(
+                    option,
+                    value,
+                    "with one thread QEMU names the wrong CPU; several CPUs need thread=multi",
+                ));
+            }
+            if value.contains("memory-backend=") {
+                return Err(refused(option, value, "the command gives RAM a file of its own"));
+            }
+        }
+        if (has("-enable-kvm") || has("--enable-kvm")) && !texts.is_empty() {
+            return Err(refused("-enable-kvm", "", "a guest is judged under TCG alone"));
+        }
+        if let Some(value) = values(&["-icount", "--icount"]).last().filter(|_| cpus > 1) {
+            return Err(refused("-icount", value, "with several CPUs QEMU names the wrong one"));
+        }
+        let ram = values(&["-m", "--m"]).last().map_or(Ok(Size(128 << 20)), |value| ram(value))?;
+        Ok(Self {
+            ram,
+            base,
+            kernel: values(&["-kernel", "--kernel"]).last().map(PathBuf::from),
+            has_accelerator: !accelerators.is_empty(),
+            never_aborts: values(&["-cpu", "--cpu"]).last().is_some_and(|cpu| never_aborts(cpu)),
+        })
+    }
+
+    /// Returns the arguments that are added; `told` are more of the plugin's.
+    pub(crate) fn added(&self, plugin: &Path, file: &Path, document: &Path, told: &str) -> Vec<OsString> {
+        let Size(bytes) = self.ram;
+        let file = file.display();
+        let mut added = vec![
+            "-object".to_owned(),
+            format!("memory-backend-file,id=linmap-ram,size={bytes},mem-path={file},share=on"),
+            "-machine".to_owned(),
+            "memory-backend=linmap-ram".to_owned(),
+            "-plugin".to_owned(),
+            format!(
+                "{},ram={file},base={:#x},out={}{}{told}",
+                plugin.display(),
+                self.base,
+                document.display(),
+                if self.never_aborts { ",never-aborts=on" } else { "" }
+            ),
+        ];
+        if !self.has_accelerator {
+            added.extend(["-accel".to_owned(), "tcg,thread=multi".to_owned()]);
+        }
+        added.into_iter().map(OsString::from).collect()
+    }
+}
+
+fn refused(option: &str, value: &str, why: &str) -> Failure {
+    Failure::Refused { option: option.into(), value: value.into(), why: why.into() }
+}
+
+/// Returns the CPUs of `-smp`.
+fn cpus(value: &str) -> u32 {
+    let number = |word: &str| word.strip_prefix("cpus=").unwrap_or(word).parse().ok();
+    value.split(',').find_map(number).unwrap_or(1)
+}
+
+/// Returns the RAM of `-m`, which without a suffix is in MiB.
+fn ram(value: &str) -> Result<Size, Failure> {
+    let first = value.split(',').next().unwrap_or_default();
+    let text = value.split(',').find_map(|word| word.strip_prefix("size=")).unwrap_or(first);
+    let is_mib = text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = if is_mib { format!("{text}M") } else { text.to_owned() };
+    text.parse().map_err(|error| Failure::Ram { value: value.into(), error })
+}
+
+/// Returns true if the CPU of `-cpu` is one that never raises a TLB conflict abort.
+fn never_aborts(cpu: &str) -> bool {
+    let midr = cpu.split(',').find_map(|word| word.strip_prefix("midr="));
+    let midr = midr.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    // FEAT_BBM level 2, as QEMU's `max` has it.
+    midr.is_some_and(|midr| BbmPromise::of(Midr(midr), 2 << 52u32).never_aborts())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Machine, Failure> {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        Machine::read(&words, 0x4000_0000)
+    }
+
+    #[test]
+    fn ram_is_read_as_qemu_reads_it() {
+        for (line, bytes) in [
+            ("-M virt", 128 << 20),
+            ("-m 512", 512 << 20),
+            ("-m 2G", 2 << 30),
+            ("-m 2g", 2 << 30),
+            ("-m size=1G,slots=2,maxmem=4G", 1 << 30),
+            ("-m 1G -m 3G", 3 << 30),
+        ] {
+            assert_eq!(read(line).map(|machine| machine.ram.0).ok(), Some(bytes), "{line}");
+        }
+        assert!(matches!(read("-m x"), Err(Failure::Ram { .. })));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_refused() {
+        for line in [
+            "-accel kvm",
+            "-accel kvm:tcg",
+            "-M virt,accel=kvm",
+            "-enable-kvm -M virt",
+            "-smp 2 -accel tcg,thread=single",
+            "-smp cpus=4 -icount shift=0",
+            "-M virt,memory-backend=mem",
+        ] {
+            assert!(matches!(read(line), Err(Failure::Refused { .. })), "{line}");
+        }
+        assert!(matches!(read(""), Err(Failure::NoArguments)));
+        assert!(read("-icount shift=0").is_ok() && read("-accel tcg,thread=single").is_ok());
+    }
+
+    #[test]
+    fn cpus_that_never_abort_are_known() {
+        let of = |cpu: &str| read(&format!("-cpu {cpu}")).map(|machine| machine.never_aborts).ok();
+        assert_eq!(of("max,midr=0xc00fac30"), Some(true));
+        assert_eq!(of("max"), Some(false));
+        assert_eq!(of("cortex-a57"), Some(false));
+    }
+}

@@ -1,0 +1,95 @@
+//! Functions of the guest by address.
+
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSymbol, SymbolKind};
+use serde_json::Value;
+
+use super::failure::Failure;
+use crate::linux::symbols::Symbols;
+
+/// The name of the vectors of Linux, by which a kernel is found that has moved.
+const VECTORS: &str = "vectors";
+
+/// The functions of a guest.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    symbols: Symbols,
+}
+
+impl Names {
+    /// Reads the file of `--symbols`, or the kernel's own if it is ELF.
+    pub(crate) fn read(file: Option<&Path>, kernel: Option<&Path>) -> Result<Self, Failure> {
+        let own = |path: &&Path| fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF"));
+        let Some(path) = file.or_else(|| kernel.filter(own)) else { return Ok(Self::default()) };
+        let failed = |error| Failure::File { path: path.into(), error };
+        let bytes = fs::read(path).map_err(failed)?;
+        let symbols = if bytes.starts_with(b"\x7fELF") {
+            of_elf(&bytes).map_err(|why| failed(std::io::Error::other(why)))?
+        } else {
+            let text = String::from_utf8_lossy(&bytes);
+            Symbols::parse(&text).map_err(|why| failed(std::io::Error::other(why)))?
+        };
+        Ok(Self { symbols })
+    }
+
+    /// Returns the names at the guest's addresses, by its vectors: kernels move.
+    pub(crate) fn in_guest(self, vectors: u64) -> Self {
+        let by = self.symbols.address(VECTORS).filter(|_| vectors != 0).map(|at| vectors.wrapping_sub(at));
+        Self { symbols: self.symbols.moved(by.unwrap_or_default()) }
+    }
+
+    /// Returns the function with an address.
+    pub(crate) fn name(&self, address: u64) -> Option<String> {
+        self.symbols.name(address).filter(|_| address != 0)
+    }
+
+    /// Returns the addresses of a function, as its file has them.
+    pub(crate) fn function(&self, name: &str) -> Option<(u64, u64)> {
+        self.symbols.range(name)
+    }
+
+    /// Adds the function to each step of a document.
+    pub(crate) fn named(&self, mut document: Value) -> Value {
+        self.name_all(&mut document["findings"]);
+        document
+    }
+
+    fn name_all(&self, value: &mut Value) {
+        match value {
+            Value::Array(list) => list.iter_mut().for_each(|value| self.name_all(value)),
+            Value::Object(fields) => {
+                let name = fields.get("pc").and_then(|pc| self.name(address(pc)));
+                if let Some(name) = name {
+                    fields.insert("function".into(), name.into());
+                }
+                fields.values_mut().for_each(|value| self.name_all(value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads an address of a document.
+pub(crate) fn address(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_default();
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_default()
+}
+
+/// Reads the functions of an ELF file.
+fn of_elf(bytes: &[u8]) -> Result<Symbols, object::Error> {
+    let file = object::File::parse(bytes)?;
+    let functions = file.symbols().filter(|symbol| {
+        matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown | SymbolKind::Label)
+            && symbol.section_index().is_some()
+    });
+    let named = functions.filter_map(|symbol| Some((symbol.address(), demangled(symbol.name().ok()?))));
+    Ok(Symbols::new(named.filter(|(_, name)| !name.is_empty() && !name.starts_with('$'))))
+}
+
+/// Returns the name of a function as its source has it.
+fn demangled(name: &str) -> String {
+    // Without the hash at its end.
+    format!("{:#}", rustc_demangle::demangle(name))
+}

@@ -1,0 +1,84 @@
+//! The command line of `linmap judge`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Run an arm64 kernel under QEMU, unmodified, and judge each change of its page tables
+///
+/// A plugin shows QEMU's stores, barriers, TLBIs and register writes at EL1 to a model of the MMU. What is wrong by the manual is a
+/// breach; an invalidation that missed what it was probably for, or did not come, is a suspect; what kernels do on purpose is a hint.
+/// EL2 and EL3 are passed over. Exit status: 0 no breach, 1 a breach, 2 the guest could not be judged.
+#[derive(Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// Functions of the kernel: an ELF file, System.map or /proc/kallsyms [default: the file of -kernel, if it is ELF]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) symbols: Option<PathBuf>,
+
+    /// End the guest when its console has shown this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) until: Option<String>,
+
+    /// End the guest after this many seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) seconds: Option<u32>,
+
+    /// Exit with status 1 for a suspect, too
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Do not show the guest's console
+    #[arg(long)]
+    pub(crate) quiet: bool,
+
+    /// Print one JSON document; the console goes to stderr
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print what is added to QEMU's command line, and end
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Say what is there and what is missing, and end
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Do not tell the judge of the TLBIs, DSBs or ISBs of the kernel, or of one function, while the guest runs unchanged
+    #[arg(long, value_name = "tlbi|dsb|isb[:FUNCTION]", help_heading = "Sensitivity")]
+    pub(crate) hide: Option<String>,
+
+    /// Tell the judge of TLBIs of all CPUs as of those of one
+    #[arg(long, help_heading = "Sensitivity")]
+    pub(crate) localise: bool,
+
+    /// Tell the judge of TLBIs by address as of those of the page beside
+    #[arg(long, help_heading = "Sensitivity")]
+    pub(crate) shift: bool,
+
+    /// QEMU: 10.0 or newer
+    #[arg(long, value_name = "PROGRAM", default_value = "qemu-system-aarch64")]
+    pub(crate) qemu: PathBuf,
+
+    /// Directory of the plugins [default: beside this command, then lib/linmap beside its directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) plugins: Option<PathBuf>,
+
+    /// Physical address of the first byte of RAM, in hexadecimal
+    #[arg(long, value_name = "ADDRESS", value_parser = hexadecimal, default_value = "0x40000000")]
+    pub(crate) ram_base: u64,
+
+    /// Command line of QEMU, after `--`
+    #[arg(last = true, value_name = "QEMU ARGUMENTS")]
+    pub(crate) machine: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linmap judge --until 'login:' -- -M virt -cpu max -smp 2 -m 1G -kernel Image -append console=ttyAMA0 -nographic
+  linmap judge --quiet --symbols vmlinux --seconds 60 -- -M virt -cpu max -m 1G -kernel Image -nographic";
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "not a hexadecimal number".into())
+}

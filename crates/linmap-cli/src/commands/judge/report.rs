@@ -1,0 +1,115 @@
+//! The findings for people: what makes it wrong and where, why, what would be right, the rule, the last steps.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::names::{Names, address};
+
+/// The steps that are shown of a finding.
+const STEPS: usize = 8;
+
+/// Writes all findings, and a last line with what was seen and what was not judged.
+pub(crate) fn of(document: &Value, names: &Names) -> String {
+    let findings = document["findings"].as_array().into_iter().flatten();
+    let mut text = String::from("\n");
+    // Hints are habits: counted below, shown in the document.
+    for finding in findings.filter(|finding| finding["grade"] != "hint") {
+        text += &one(finding, names);
+        text.push('\n');
+    }
+    text + &last(document)
+}
+
+/// The place of a step: its function, or its address.
+fn place(step: &Value, names: &Names) -> String {
+    let pc = address(&step["pc"]);
+    let cpu = &step["cpu"];
+    match names.name(pc) {
+        Some(name) => format!("{name} ({pc:#x}), cpu {cpu}"),
+        None if pc == 0 => format!("cpu {cpu}"),
+        None => format!("{pc:#x}, cpu {cpu}"),
+    }
+}
+
+fn words(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn one(finding: &Value, names: &Names) -> String {
+    let mut text = format!("{}: {}\n", words(&finding["grade"]), words(&finding["broken"]));
+    let mut line = |name: &str, what: &str| {
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "  {name:<8} {what}");
+    };
+    line("at", &place(&finding["step"], names));
+    if let Some(va) = finding["address"].as_str() {
+        line("address", &names.name(address(&finding["address"])).map_or(va.into(), |n| format!("{va} {n}")));
+    }
+    for (n, fact) in finding["facts"].as_array().into_iter().flatten().enumerate() {
+        line(if n == 0 { "because" } else { "and" }, words(fact));
+    }
+    let store = &finding["store"];
+    if !store.is_null() && store["step"] != finding["step"] {
+        line(
+            "store",
+            &format!("{} at {}, was {}", words(&store["new"]), words(&store["slot"]), words(&store["old"])),
+        );
+        line("by", &place(&store["step"], names));
+    }
+    let tlbi = &finding["tlbi"];
+    if !tlbi.is_null() {
+        line(
+            "tlbi",
+            &format!("{}, {}: {}", words(&tlbi["op"]), words(&tlbi["operand"]), words(&tlbi["why"])),
+        );
+        line("by", &place(&tlbi["step"], names));
+    }
+    let holders: Vec<String> =
+        finding["held_by"].as_array().into_iter().flatten().map(ToString::to_string).collect();
+    if !holders.is_empty() {
+        line("held by", &format!("cpu {}, perhaps", holders.join(", ")));
+    }
+    line("right", words(&finding["right"]));
+    line("rule", &format!("{}, {}", words(&finding["rule"]), words(&finding["section"])));
+    let events = finding["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for event in &events[events.len().saturating_sub(STEPS)..] {
+        let at = names.name(address(&event["pc"])).unwrap_or_else(|| words(&event["pc"]).to_owned());
+        let mark = if event["event"] == finding["step"]["event"] { ">" } else { " " };
+        let _ = writeln!(text, "  {mark} {:>9}  {}  {at}", event["event"], words(&event["text"]));
+    }
+    if let Some(count) = finding["count"].as_u64().filter(|count| *count != 1) {
+        let _ = writeln!(text, "  {count} times");
+    }
+    text
+}
+
+/// Says what was found and seen, and what was not judged.
+fn last(document: &Value) -> String {
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    let counts = &document["counts"];
+    let seconds = number(&document["milliseconds"]) as f64 / 1000.0_f64;
+    let mut text = format!(
+        "{} breaches, {} suspects, {} hints; {} stores, of them {} to tables; {} TLBIs; {seconds:.1} s; {}\n",
+        document["breaches"],
+        document["suspects"],
+        document["hints"],
+        counts["stores"],
+        counts["stores_that_concern_tables"],
+        counts["tlbis"],
+        words(&document["ended_by"]),
+    );
+    let blocks: Vec<u64> = document["blocks"].as_array().into_iter().flatten().map(number).collect();
+    let passed: Vec<String> = [(2usize, "EL2"), (3, "EL3"), (4, "AArch32")]
+        .into_iter()
+        .filter_map(|(at, name)| Some(format!("{name}: {} blocks", blocks.get(at).filter(|n| **n != 0)?)))
+        .collect();
+    let unknown = number(&counts["tables_not_known"]);
+    let mut not_judged = passed;
+    not_judged.push("loads".into());
+    if unknown != 0 {
+        not_judged.push(format!("{unknown} tables outside RAM, or in too many places"));
+    }
+    let _ = writeln!(text, "not judged: {}", not_judged.join("; "));
+    text
+}

@@ -1,0 +1,223 @@
+//! The QEMU plugin of `linmap judge`: shows what a guest does at EL1 to a [`Watcher`].
+//!
+//! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
+//! the document goes when QEMU ends; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//!
+//! - `qemu`: QEMU's functions.
+//! - `registers`: the registers of the CPU that calls the plugin.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
+
+mod qemu;
+mod registers;
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+
+use linmap::{Geometry, Granule, OaFormat};
+use linmap_judge::decode::Instruction;
+use linmap_judge::outcome::document;
+use linmap_judge::ram::Ram;
+use linmap_judge::told::Told;
+use linmap_judge::watcher::{Store, Watcher};
+use linmap_model::Core;
+
+use crate::qemu::{
+    Id, Info, NO_REGISTERS, Opaque, READS_REGISTERS, STORES, VERSION, on_translation, qemu_plugin_get_hwaddr,
+    qemu_plugin_hwaddr_is_io, qemu_plugin_hwaddr_phys_addr, qemu_plugin_insn_data, qemu_plugin_insn_vaddr,
+    qemu_plugin_mem_size_shift, qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_insn_exec_cb,
+    qemu_plugin_register_vcpu_mem_cb, qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
+};
+
+/// The version of plugins that this one is; QEMU reads it.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = VERSION;
+
+/// The plugin's work, once QEMU has given it arguments.
+struct Plugin {
+    watcher: Watcher,
+    out: PathBuf,
+}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+/// An instruction that concerns the observer, where it stands.
+struct Site {
+    pc: u64,
+    what: Instruction,
+}
+
+/// The blocks that were translated at each exception level; the last counts those of AArch32.
+static BLOCKS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+
+/// QEMU calls this when it has loaded the plugin. Returns 0, or -1 if the plugin cannot work.
+///
+/// # Safety
+///
+/// `info` and `argc` pointers to C strings at `argv` can be read: QEMU's contract.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: by the contract.
+    let arguments: Vec<String> = (0..argc as usize)
+        .map(|n| unsafe { CStr::from_ptr(*argv.add(n)) }.to_string_lossy().into_owned())
+        .collect();
+    // SAFETY: by the contract.
+    match unsafe { &*info }.prepare(&arguments) {
+        Ok(plugin) => drop(PLUGIN.set(plugin)),
+        Err(why) => {
+            eprintln!("linmap judge: {why}");
+            return -1;
+        }
+    }
+    // SAFETY: QEMU has just called this, with the plugin's number. The callbacks stay loaded.
+    unsafe {
+        on_translation(id, translated);
+        qemu_plugin_register_atexit_cb(id, ended, std::ptr::null_mut());
+    }
+    0
+}
+
+impl Info {
+    /// Reads the plugin's arguments.
+    fn prepare(&self, arguments: &[String]) -> Result<Plugin, String> {
+        // SAFETY: QEMU's contract.
+        let target = unsafe { CStr::from_ptr(self.target_name) };
+        if target.to_bytes() != b"aarch64" || !self.system_emulation {
+            return Err("the plugin is for qemu-system-aarch64".into());
+        }
+        let named: HashMap<&str, &str> = arguments.iter().filter_map(|a| a.split_once('=')).collect();
+        let get = |name: &str| named.get(name).copied().ok_or_else(|| format!("the plugin needs {name}="));
+        let base = get("base")?;
+        let base = u64::from_str_radix(base.trim_start_matches("0x"), 16)
+            .map_err(|_| format!("base={base} is no hexadecimal number"))?;
+        let ram = Ram::open(Path::new(get("ram")?), base).map_err(|why| format!("the guest's RAM: {why}"))?;
+        let core = if named.get("never-aborts") == Some(&"on") { Core::STRONG } else { Core::WEAK };
+        let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).map_err(|why| why.to_string())?;
+        let cores = vec![core; usize::try_from(self.max_vcpus).unwrap_or_default()];
+        let mut told = Told::default();
+        for (name, value) in named.iter().filter(|(name, _)| ["hide", "localise", "shift"].contains(name)) {
+            told.argument(name, value)?;
+        }
+        Ok(Plugin { watcher: Watcher::new(ram, &cores, geometry, told)?, out: get("out")?.into() })
+    }
+}
+
+#[cfg(not(feature = "api-7"))]
+extern "C" fn translated(_: Id, block: *mut Opaque) {
+    instrument(block);
+}
+
+#[cfg(feature = "api-7")]
+extern "C" fn translated(block: *mut Opaque, _: *mut c_void) {
+    instrument(block);
+}
+
+#[cfg(not(feature = "api-7"))]
+extern "C" fn ended(_: Id, _: *mut c_void) {
+    finish();
+}
+
+#[cfg(feature = "api-7")]
+extern "C" fn ended(_: *mut c_void) {
+    finish();
+}
+
+/// Asks QEMU for callbacks where a block does something that concerns the observer. A block is of one exception level: that of the
+/// CPU that needs it.
+fn instrument(block: *mut Opaque) {
+    let level = registers::current_level();
+    BLOCKS[level.map_or(4, usize::from)].fetch_add(1, Relaxed);
+    if level != Some(1) {
+        return;
+    }
+    // SAFETY: QEMU calls with a block that it translates, whose instructions may be asked for meanwhile.
+    for at in 0..unsafe { qemu_plugin_tb_n_insns(block) } {
+        let mut bytes = [0u8; 4];
+        // SAFETY: `at` is below the number of instructions.
+        let instruction = unsafe { qemu_plugin_tb_get_insn(block, at) };
+        // SAFETY: it writes at most 4 bytes.
+        let read = unsafe { qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), 4) };
+        // SAFETY: it is an instruction of the block.
+        let pc = unsafe { qemu_plugin_insn_vaddr(instruction) };
+        let word = u32::from_le_bytes(bytes);
+        if read != 4 {
+            continue;
+        }
+        if let Some(what) = Instruction::decode(word) {
+            let flags = if what == Instruction::Release { NO_REGISTERS } else { READS_REGISTERS };
+            let site = std::ptr::from_ref(site(pc, what)).cast_mut().cast();
+            // SAFETY: it is an instruction of the block. The site lives for ever.
+            unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, flags, site) };
+        }
+        // Loads and stores (C4.1): bits 27 and 25 are 1 and 0.
+        if word >> 25u32 & 0b0101 == 0b0100 {
+            let place = std::ptr::without_provenance_mut(pc as usize);
+            // SAFETY: it is an instruction of the block. The callback takes the place as a number.
+            unsafe {
+                qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, STORES, place);
+            }
+        }
+    }
+}
+
+/// Returns an instruction that lives for ever; one that is translated anew is the same.
+fn site(pc: u64, what: Instruction) -> &'static Site {
+    type Sites = HashMap<(u64, u64), &'static Site>;
+    static SITES: LazyLock<Mutex<Sites>> = LazyLock::new(Mutex::default);
+    let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (pc, hash(what));
+    sites.entry(key).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
+}
+
+fn hash(what: Instruction) -> u64 {
+    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+    BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{what:?}"))
+}
+
+/// An instruction is about to be executed.
+extern "C" fn executed(cpu: c_uint, data: *mut c_void) {
+    // SAFETY: `instrument` gave QEMU a site that lives for ever.
+    let site = unsafe { &*data.cast::<Site>() };
+    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
+    let cpu = cpu as u8;
+    if site.what == Instruction::Return && registers::returns_to_el0() != Some(false) {
+        watcher.left(cpu, site.pc);
+    }
+    watcher.instruction(cpu, site.pc, site.what, &mut registers::general);
+}
+
+/// A store was made.
+extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
+    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
+    // SAFETY: QEMU calls after an access, whose address may be asked for meanwhile.
+    let address = unsafe { qemu_plugin_get_hwaddr(access, va) };
+    // SAFETY: as above.
+    if address.is_null() || unsafe { qemu_plugin_hwaddr_is_io(address) } {
+        return;
+    }
+    // SAFETY: as above.
+    let pa = unsafe { qemu_plugin_hwaddr_phys_addr(address) };
+    // SAFETY: as above.
+    let bytes = 1 << unsafe { qemu_plugin_mem_size_shift(access) };
+    watcher.store(Store { cpu: cpu as u8, pc: data.addr() as u64, va, pa, bytes });
+}
+
+/// QEMU ends: what was found is written down.
+fn finish() {
+    let Some(Plugin { watcher, out }) = PLUGIN.get() else { return };
+    let mut document = watcher.finish(|observer, vectors| document(observer, &watcher.counts, vectors));
+    document["blocks"] = BLOCKS.iter().map(|count| count.load(Relaxed)).collect();
+    if std::env::var_os("LINMAP_JUDGE_REGISTERS").is_some() {
+        document["registers"] = registers::names().into();
+    }
+    if let Err(why) = std::fs::write(out, format!("{document:#}\n")) {
+        eprintln!("linmap judge: {}: {why}", out.display());
+    }
+}

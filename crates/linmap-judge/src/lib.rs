@@ -1,0 +1,18 @@
+//! Judges the memory mapping of an arm64 kernel while QEMU runs it.
+//!
+//! The kernel needs no change: each store, barrier, TLBI and register write at EL1 is shown to
+//! [`linmap_model::observed::Observer`], which knows the manual's rules. The crate `linmap-judge-plugin` is the QEMU plugin that calls
+//! this one.
+//!
+//! - [`decode`]: instructions that say something about translation.
+//! - [`ram`]: the guest's RAM, and who stored to it last.
+//! - [`watcher`]: the events of instructions and stores.
+//! - [`told`]: lies to the observer, which show what it notices.
+//! - [`outcome`]: the findings of a run, as a document.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
+
+pub mod decode;
+pub mod outcome;
+pub mod ram;
+pub mod told;
+pub mod watcher;
