@@ -2,7 +2,6 @@
 # Builds the plugins of `linmap judge`: target/judge/linmap-judge-4.so for QEMU 10.0, -7.so for QEMU 11.1.
 #
 #   dev/scripts/judge.sh           both
-#   dev/scripts/judge.sh --test    the first one alone, quickly, with the settings of tests
 #   dev/scripts/judge.sh --qemu    prints a QEMU that takes plugins: the installed one, or that of bookworm-backports, which is
 #                                  downloaded to target/judge; exit status 77 if it cannot be had
 set -eu
@@ -15,10 +14,10 @@ mkdir -p "$out"
 status=1
 die() { echo "${0##*/}: $1" >&2 && exit "$status"; }
 
-# plugin VERSION PROFILE DIRECTORY [FEATURES]
+# plugin VERSION [FEATURES]
 plugin() {
-    dev/scripts/rust.sh cargo build --quiet -p linmap-judge-plugin --profile "$2" ${4:+--features "$4"}
-    cp "$target/$3/liblinmap_judge_plugin.so" "$out/linmap-judge-$1.so"
+    dev/scripts/rust.sh cargo build --quiet -p linmap-judge-plugin --release ${2:+--features "$2"}
+    cp "$target/release/liblinmap_judge_plugin.so" "$out/linmap-judge-$1.so"
 }
 
 # Returns true if a QEMU is 10.0 or newer.
@@ -56,8 +55,7 @@ fetch_qemu() {
 }
 
 case ${1-} in
-'') plugin 4 release release && plugin 7 release release api-7 ;;
---test) plugin 4 test debug ;;
+'') plugin 4 && plugin 7 api-7 ;;
 --qemu) qemu ;;
 *) die "no option '$1'; --help lists them" ;;
 esac

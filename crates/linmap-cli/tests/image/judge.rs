@@ -1,14 +1,30 @@
-//! `linmap judge`: the image under QEMU's plugin, as it is, and as if it left something out. Needs the plugin that
-//! `dev/scripts/judge.sh --test` builds, and a QEMU that `dev/scripts/judge.sh --qemu` finds.
+//! `linmap judge`: the image under QEMU's plugin, as it is, and as if it left something out. Needs the plugin, which is built
+//! with the tests of its crate, and a QEMU that `dev/scripts/judge.sh --qemu` finds.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::json_schema;
 
-/// The directory with the image, the plugins and the QEMU of tests.
+/// A directory with the plugin, as users have it.
+fn plugins() -> &'static Path {
+    static PLUGINS: LazyLock<TempDir> = LazyLock::new(|| {
+        let test = std::env::current_exe().expect("this program");
+        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let plugin = test.with_file_name("liblinmap_judge_plugin.so");
+        assert!(plugin.is_file(), "`cargo tests --test symbols` builds {}", plugin.display());
+        symlink(plugin, directory.path().join("linmap-judge-4.so")).expect("room");
+        directory
+    });
+    PLUGINS.path()
+}
+
+/// The directory with the image and the QEMU of tests.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory").to_owned()
 }
@@ -33,7 +49,7 @@ fn qemu() -> Option<PathBuf> {
 fn judge(qemu: &Path, cpu: &str, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     command.arg("judge").args(options).arg("--qemu").arg(qemu);
-    command.arg("--plugins").arg(target().join("judge"));
+    command.arg("--plugins").arg(plugins());
     command.args(["--", "-M", "virt", "-cpu", cpu, "-smp", "2", "-m", "1G", "-nic", "none", "-nographic"]);
     command.arg("-kernel").arg(target().join("linmap.img")).args(["-append", "run=selftest"]);
     command.output().expect("the command runs")
@@ -123,11 +139,11 @@ fn what_is_missing_is_said() {
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     };
-    let plugins = target().join("judge");
-    let there = run(&["--check", "--plugins", plugins.to_str().expect("a path in UTF-8")]);
+    let plugins = plugins().to_str().expect("a path in UTF-8");
+    let there = run(&["--check", "--plugins", plugins]);
     assert!(there.0 == Some(0) && there.1.contains("linmap-judge-"), "{there:?}");
     let missing = run(&["--check", "--plugins", "/nowhere"]);
     assert!(missing.0 == Some(2) && missing.1.contains("plugin  missing"), "{missing:?}");
-    let dry = run(&["--dry-run", "--plugins", plugins.to_str().expect("a path in UTF-8")]);
+    let dry = run(&["--dry-run", "--plugins", plugins]);
     assert!(dry.0 == Some(0) && dry.1.contains("memory-backend=linmap-ram"), "{dry:?}");
 }
