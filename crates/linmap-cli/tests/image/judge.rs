@@ -141,7 +141,7 @@ fn what_is_missing_is_said() {
     };
     let plugins = plugins().to_str().expect("a path in UTF-8");
     let there = run(&["--check", "--plugins", plugins]);
-    assert!(there.0 == Some(0) && there.1.contains("linmap-judge-"), "{there:?}");
+    assert!(there.0 == Some(0) && there.1.contains("plugin  /"), "{there:?}");
     let missing = run(&["--check", "--plugins", "/nowhere"]);
     assert!(missing.0 == Some(2) && missing.1.contains("plugin  missing"), "{missing:?}");
     let dry = run(&["--dry-run", "--plugins", plugins]);
