@@ -55,7 +55,10 @@ fetch_qemu() {
 }
 
 case ${1-} in
-'') plugin 4 && plugin 7 api-7 ;;
+'')
+    plugin 4
+    plugin 7 api-7
+    ;;
 --qemu) qemu ;;
 *) die "no option '$1'; --help lists them" ;;
 esac

@@ -102,7 +102,7 @@ fn tlbi(nxs: bool, crm: u32, op2: u32) -> Option<Tlb> {
         5 => (2, true),
         _ => return None,
     };
-    let local = match (op2, is_range) {
+    let op = match (op2, is_range) {
         (0, false) => Tlb::Vmalle1,
         (1, false) => Tlb::Vae1,
         (2, false) => Tlb::Aside1,
@@ -115,9 +115,7 @@ fn tlbi(nxs: bool, crm: u32, op2: u32) -> Option<Tlb> {
         (7, true) => Tlb::Rvaale1,
         _ => return None,
     };
-    // The forms of one operation stand side by side: by reach, then the same with nXS.
-    let at = Tlb::ALL.iter().position(|op| *op == local)?;
-    Tlb::ALL.get(at + reach + if nxs { 3 } else { 0 }).copied()
+    Some(op.with(reach, nxs))
 }
 
 /// MSR of a register of EL1 that says how it translates.

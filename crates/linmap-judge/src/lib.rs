@@ -8,10 +8,12 @@
 //! - [`ram`]: the guest's RAM, and who stored to it last.
 //! - [`watcher`]: the events of instructions and stores.
 //! - [`told`]: lies to the observer, which show what it notices.
+//! - `log`: the events in a file.
 //! - [`outcome`]: the findings of a run, as a document.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 pub mod decode;
+mod log;
 pub mod outcome;
 pub mod ram;
 pub mod told;

@@ -53,7 +53,7 @@ fn finding(found: &Finding) -> Value {
     })
 }
 
-/// Returns the document of a run that has ended. `vectors` is the last value of VBAR_EL1.
+/// Returns the document of a run that has ended. `vectors` is the kernel's first value of VBAR_EL1.
 pub fn document(observer: &Observer<Shared>, counts: &Counts, vectors: u64) -> Value {
     use std::sync::atomic::Ordering::Relaxed;
     json!({
@@ -67,6 +67,7 @@ pub fn document(observer: &Observer<Shared>, counts: &Counts, vectors: u64) -> V
             "tlbis": counts.tlbis.load(Relaxed),
             "returns": counts.returns.load(Relaxed),
             "stores_without_callback": counts.unseen.load(Relaxed),
+            "hidden": counts.hidden.load(Relaxed),
             "tables_not_known": observer.unknown_tables(),
         },
     })

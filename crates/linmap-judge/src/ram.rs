@@ -56,6 +56,11 @@ impl Ram {
         Some(u64::from_le(word.load(Relaxed)))
     }
 
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> u64 {
+        self.map.len() as u64
+    }
+
     /// Notes a store of a CPU to a physical address. Any thread may.
     pub fn stored(&self, cpu: CpuId, pa: u64) {
         if let (Some(frame), Some(epoch)) = (self.frame(pa), self.epochs.get(usize::from(cpu))) {
@@ -80,17 +85,37 @@ impl Ram {
 }
 
 /// RAM as an observer uses it.
-#[derive(Clone, Debug)]
-pub struct Shared(pub Arc<Ram>);
+#[derive(Debug)]
+pub struct Shared {
+    ram: Arc<Ram>,
+    /// The tables that the observer has read since it was asked, with their addresses: a log needs them.
+    read: Option<Vec<(u64, Linked)>>,
+}
+
+impl Shared {
+    /// Returns RAM; `logged` if the tables that are read are asked for.
+    pub fn new(ram: Arc<Ram>, logged: bool) -> Self {
+        Self { ram, read: logged.then(Vec::new) }
+    }
+
+    /// Returns the tables that were read since the last call.
+    pub fn tables_read(&mut self) -> Vec<(u64, Linked)> {
+        self.read.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
 
 impl Memory for Shared {
     fn table(&mut self, pa: u64, words: usize) -> Option<Linked> {
-        let all =
-            (0..words as u64).map(|n| self.0.word(pa.checked_add(8 * n)?)).collect::<Option<Vec<_>>>()?;
+        let word = |n: u64| self.ram.word(pa.checked_add(8 * n)?);
+        let all = (0..words as u64).map(word).collect::<Option<Vec<_>>>()?;
         let last = pa + 8 * words as u64 - 1;
         let frames = pa >> FRAME..=last >> FRAME;
-        let unordered = frames.fold(0, |bits, frame| bits | self.0.unordered(frame << FRAME));
-        Some(Linked { words: all, unordered })
+        let unordered = frames.fold(0, |bits, frame| bits | self.ram.unordered(frame << FRAME));
+        let linked = Linked { words: all, unordered };
+        if let Some(read) = &mut self.read {
+            read.push((pa, linked.clone()));
+        }
+        Some(linked)
     }
 
     // Stores are noted where they are seen, without the observer's lock; the memory has them itself.
@@ -99,7 +124,7 @@ impl Memory for Shared {
     fn update(&mut self, _: u64, _: u64) {}
 
     fn barrier(&mut self, cpu: CpuId) {
-        self.0.ordered(cpu);
+        self.ram.ordered(cpu);
     }
 
     fn link(&mut self, _: u64, _: &[(usize, Word)], _: u64) {}

@@ -36,7 +36,7 @@ pub struct Told {
     pub hidden: Option<(Kind, Range<u64>)>,
     /// TLBIs of all CPUs are told as those of one.
     pub localised: bool,
-    /// TLBIs by address are told as those of the next page.
+    /// TLBIs by address are told as those of the 64K beside.
     pub shifted: bool,
 }
 
@@ -75,25 +75,16 @@ impl Told {
             return None;
         }
         Some(match what {
-            Instruction::Tlbi(op, rt) if self.localised => Instruction::Tlbi(local(op), rt),
+            Instruction::Tlbi(op, rt) if self.localised => Instruction::Tlbi(op.with(0, op.is_nxs()), rt),
             what => what,
         })
     }
 
     /// Returns the operand that the observer is told of.
     pub fn operand(&self, op: Tlb, operand: u64) -> u64 {
-        let by_address = !matches!(
-            op,
-            Tlb::Vmalle1 | Tlb::Vmalle1is | Tlb::Vmalle1os | Tlb::Aside1 | Tlb::Aside1is | Tlb::Aside1os
-        );
-        if self.shifted && by_address { operand ^ 1 } else { operand }
+        // 64K beside: another page of every size.
+        if self.shifted && op.is_by_address() { operand ^ 0x10 } else { operand }
     }
-}
-
-/// Returns the form of a TLBI for the CPU that issues it. The forms of one operation stand side by side.
-fn local(op: Tlb) -> Tlb {
-    let at = Tlb::ALL.iter().position(|other| *other == op).unwrap_or_default();
-    Tlb::ALL[at - at % 3]
 }
 
 #[cfg(test)]
@@ -126,6 +117,6 @@ mod tests {
         ] {
             assert_eq!(told.tell(0, Instruction::Tlbi(op, 0)), Some(Instruction::Tlbi(own, 0)));
         }
-        assert_eq!((told.operand(Tlb::Vae1is, 4), told.operand(Tlb::Aside1is, 4)), (5, 4));
+        assert_eq!((told.operand(Tlb::Vae1is, 4), told.operand(Tlb::Aside1is, 4)), (0x14, 4));
     }
 }

@@ -1,6 +1,7 @@
 //! The events of instructions and stores of a running guest, from all threads of QEMU.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use linmap::{Geometry, Va};
@@ -8,6 +9,7 @@ use linmap_model::observed::{Concerns, Observer};
 use linmap_model::{Access, Core, CpuId, Event, Setup};
 
 use crate::decode::Instruction;
+use crate::log::Log;
 use crate::ram::{CPUS, Ram, Shared};
 use crate::told::Told;
 
@@ -39,12 +41,14 @@ pub struct Counts {
     pub unseen: AtomicU64,
     /// Exception returns.
     pub returns: AtomicU64,
+    /// Instructions that were not told.
+    pub hidden: AtomicU64,
 }
 
 impl Counts {
     const fn new() -> Self {
-        let [concern, tlbis, unseen, returns] = [const { AtomicU64::new(0) }; 4];
-        Self { stores: [const { AtomicU64::new(0) }; CPUS], concern, tlbis, unseen, returns }
+        let [concern, tlbis, unseen, returns, hidden] = [const { AtomicU64::new(0) }; 5];
+        Self { stores: [const { AtomicU64::new(0) }; CPUS], concern, tlbis, unseen, returns, hidden }
     }
 }
 
@@ -62,11 +66,12 @@ pub struct Watcher {
 
 struct Inner {
     observer: Observer<Shared>,
+    log: Option<Log>,
     /// The frames that each CPU has stored to where no callback tells what, with the place in the code.
     unseen: Vec<Vec<(u64, u64)>>,
     /// The page that each CPU cleared last, by its virtual and physical address.
     page: Vec<(u64, u64)>,
-    /// The value of VBAR_EL1 that was written last.
+    /// The kernel's first value of VBAR_EL1.
     vectors: u64,
 }
 
@@ -78,19 +83,29 @@ impl Watcher {
     ///
     /// # Errors
     ///
-    /// The number of CPUs is not 1 to 64.
-    pub fn new(ram: Ram, cores: &[Core], geometry: Geometry, told: Told) -> Result<Self, String> {
+    /// The number of CPUs is not 1 to 64, or the log cannot be written.
+    pub fn new(
+        ram: Ram,
+        cores: &[Core],
+        geometry: Geometry,
+        told: Told,
+        log: Option<&Path>,
+    ) -> Result<Self, String> {
         let ram = Arc::new(ram);
-        let mut observer = Observer::new(&Setup::new(geometry, cores), Shared(ram.clone()))?;
-        for cpu in 0..cores.len() as CpuId {
-            observer.step(&Event::Reset { cpu }, 0);
-        }
-        let inner = Inner {
+        let setup = Setup::new(geometry, cores);
+        let observer = Observer::new(&setup, Shared::new(ram.clone(), log.is_some()))?;
+        let log =
+            log.map(|path| Log::new(path, &setup)).transpose().map_err(|why| format!("the log: {why}"))?;
+        let mut inner = Inner {
             observer,
+            log,
             unseen: vec![Vec::new(); cores.len()],
             page: vec![(u64::MAX, 0); cores.len()],
             vectors: 0,
         };
+        for cpu in 0..cores.len() as CpuId {
+            inner.step(&Event::Reset { cpu }, 0);
+        }
         Ok(Self {
             ram,
             concerns: inner.observer.concerns(),
@@ -109,7 +124,10 @@ impl Watcher {
     /// Takes a store at EL1, after it was made. Most concern nothing, and cost next to nothing.
     pub fn store(&self, store: Store) {
         let Store { cpu, pc, va, pa, bytes } = store;
+        let va = untagged(va);
         self.ram.stored(cpu, pa);
+        // The store comes before the question: a table that is linked meanwhile has it, or its frame is in the filter.
+        fence(SeqCst);
         if let Some(stores) = self.counts.stores.get(usize::from(cpu)) {
             stores.store(stores.load(Relaxed) + 1, Relaxed);
         }
@@ -121,20 +139,21 @@ impl Watcher {
         let mut inner = self.lock();
         inner.catch_up(cpu);
         if waits {
-            inner.observer.step(&Event::Access { cpu, va, how: Access::Write }, pc);
+            inner.step(&Event::Access { cpu, va, how: Access::Write }, pc);
         }
         for at in (pa & !7..pa + bytes).step_by(8) {
             let Some(value) = self.ram.word(at) else { continue };
-            inner
-                .observer
-                .step(&Event::Write { cpu, table: at, index: 0, value, count: 1, step: 0, was: None }, pc);
+            inner.step(&Event::Write { cpu, table: at, index: 0, value, count: 1, step: 0, was: None }, pc);
         }
         self.look(cpu, &inner);
     }
 
     /// Takes an instruction at EL1, before it is executed. `read` reads a general register of the CPU.
     pub fn instruction(&self, cpu: CpuId, pc: u64, what: Instruction, read: &mut dyn FnMut(u8) -> u64) {
-        let Some(what) = self.told.tell(pc, what) else { return };
+        let Some(what) = self.told.tell(pc, what) else {
+            self.counts.hidden.fetch_add(1, Relaxed);
+            return;
+        };
         match what {
             // These are frequent, and concern the order of stores alone.
             Instruction::Release => return self.ram.ordered(cpu),
@@ -154,11 +173,21 @@ impl Watcher {
             Instruction::Idle => Event::Leave { cpu },
             Instruction::Msr(register, rt) => Event::Msr { cpu, register, value: read(rt) },
             Instruction::Vectors(rt) => {
-                inner.vectors = read(rt);
+                // The first in the upper half: kernels with KPTI change between several.
+                let value = read(rt);
+                if inner.vectors == 0 && value >> 55u32 & 1 == 1 {
+                    inner.vectors = value;
+                }
                 return;
             }
             Instruction::Call => match called(read(0)) {
                 Some(Called::Off) => Event::Reset { cpu },
+                Some(Called::Reset) => {
+                    for cpu in 0..inner.unseen.len() as CpuId {
+                        inner.step(&Event::Reset { cpu }, pc);
+                    }
+                    return;
+                }
                 None => return,
             },
             Instruction::Return => {
@@ -167,7 +196,7 @@ impl Watcher {
             }
             Instruction::Release | Instruction::Zero(_) | Instruction::Fill(..) => return,
         };
-        inner.observer.step(&event, pc);
+        inner.step(&event, pc);
         self.look(cpu, &inner);
     }
 
@@ -175,7 +204,7 @@ impl Watcher {
     pub fn left(&self, cpu: CpuId, pc: u64) {
         let mut inner = self.lock();
         inner.catch_up(cpu);
-        inner.observer.step(&Event::Leave { cpu }, pc);
+        inner.step(&Event::Leave { cpu }, pc);
         self.look(cpu, &inner);
     }
 
@@ -183,7 +212,8 @@ impl Watcher {
     fn unseen(&self, cpu: CpuId, pc: u64, va: u64, bytes: u64) {
         self.counts.unseen.fetch_add(1, Relaxed);
         let mut inner = self.lock();
-        let last = va.saturating_add(bytes.saturating_sub(1));
+        let va = untagged(va);
+        let last = va.saturating_add(bytes.min(self.ram.bytes()).saturating_sub(1));
         for page in (va >> PAGE..=last >> PAGE).map(|n| n << PAGE) {
             let known = inner.page[usize::from(cpu)];
             // A page is cleared from its beginning on: the way to it is looked up there.
@@ -207,36 +237,60 @@ impl Watcher {
         }
     }
 
-    /// The machine stops. Calls `with` with the observer and the last value of VBAR_EL1.
-    pub fn finish<R>(&self, with: impl FnOnce(&Observer<Shared>, u64) -> R) -> R {
+    /// The machine stops. Calls `with` with the observer and the kernel's first value of VBAR_EL1.
+    ///
+    /// # Errors
+    ///
+    /// The log could not be written.
+    pub fn finish<R>(&self, with: impl FnOnce(&Observer<Shared>, u64) -> R) -> std::io::Result<R> {
         let mut inner = self.lock();
         inner.observer.finish();
-        with(&inner.observer, inner.vectors)
+        inner.log.as_mut().map_or(Ok(()), Log::finish)?;
+        Ok(with(&inner.observer, inner.vectors))
     }
 }
 
 impl Inner {
+    /// Shows a step to the observer, and writes it to the log.
+    fn step(&mut self, event: &Event, pc: u64) {
+        let Some(log) = &mut self.log else { return self.observer.step(event, pc) };
+        drop(self.observer.memory_mut().tables_read());
+        self.observer.step(event, pc);
+        log.write(&self.observer.memory_mut().tables_read(), event, pc);
+    }
+
     /// Takes what a CPU has stored where no callback told it.
     fn catch_up(&mut self, cpu: CpuId) {
         for (pa, pc) in std::mem::take(&mut self.unseen[usize::from(cpu)]) {
             for event in self.observer.differences(cpu, pa, 1 << PAGE) {
-                self.observer.step(&event, pc);
+                self.step(&event, pc);
             }
         }
     }
+}
+
+/// Returns an address without a tag in its highest byte.
+const fn untagged(va: u64) -> u64 {
+    ((va << 8) as i64 >> 8) as u64
 }
 
 /// A call of firmware that concerns the observer.
 enum Called {
     /// The CPU goes off.
     Off,
+    /// The machine is reset.
+    Reset,
 }
 
 /// Returns what a function of PSCI does (Arm DEN 0022, 5.1).
 const fn called(function: u64) -> Option<Called> {
     const CPU_OFF: u32 = 0x8400_0002;
+    const SYSTEM_RESET: u32 = 0x8400_0009;
+    const SYSTEM_RESET2: u32 = 0x8400_0012;
+    const SYSTEM_RESET2_64: u32 = 0xc400_0012;
     match function as u32 {
         CPU_OFF => Some(Called::Off),
+        SYSTEM_RESET | SYSTEM_RESET2 | SYSTEM_RESET2_64 => Some(Called::Reset),
         _ => None,
     }
 }

@@ -158,6 +158,20 @@ impl Tlb {
         self.form().what == What::Range
     }
 
+    /// Returns true if its operand has an address.
+    pub fn is_by_address(self) -> bool {
+        matches!(self.form().what, What::Page | What::Range)
+    }
+
+    /// Returns the same operation for these CPUs and accesses: that of the CPU that issues it, of the inner shareable domain or of the
+    /// outer one, as number 0 to 2; with nXS or without.
+    #[must_use]
+    pub fn with(self, reach: usize, nxs: bool) -> Self {
+        // The forms of one operation stand side by side.
+        let at = Self::ALL.iter().position(|op| *op == self).unwrap_or_default();
+        Self::ALL.get(at / 6 * 6 + reach % 3 + if nxs { 3 } else { 0 }).copied().unwrap_or(self)
+    }
+
     /// Returns the registers of EL2 that say for whom it is.
     pub(crate) fn depends_on(self, context: Context) -> &'static [Register] {
         match (self.form().whose, context) {
@@ -169,7 +183,7 @@ impl Tlb {
     }
 
     /// Returns true if it waits for no access with the XS attribute (FEAT_XS).
-    pub(crate) const fn is_nxs(self) -> bool {
+    pub const fn is_nxs(self) -> bool {
         self.form().nxs
     }
 

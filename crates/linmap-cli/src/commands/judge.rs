@@ -2,10 +2,13 @@
 //!
 //! - `options`: the command line.  `machine`: the machine of a QEMU command line, and the arguments that are added.
 //! - `plugin`: finds the plugin for a QEMU.  `guest`: QEMU from its start to its end.
-//! - `names`: functions by address.  `report`: the findings for people.  `failure`: exit status 2.
+//! - `names`: functions by address.  `kernel`: those that Linux has of itself.  `allow`: findings that are known.
+//! - `report`: the findings for people.  `failure`: exit status 2.
 
+mod allow;
 mod failure;
 mod guest;
+mod kernel;
 mod machine;
 mod names;
 mod options;
@@ -13,18 +16,22 @@ mod plugin;
 mod report;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) use options::Options;
+use rustix::fs::statvfs;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::boot::console::Sink;
 use super::reading::schema;
+use crate::size::Size;
 use crate::status::Status;
 use crate::terminal;
+use allow::Allowed;
 use failure::Failure;
 use guest::{Ending, Guest};
+use kernel::Own;
 use machine::Machine;
 use names::{Names, address};
 
@@ -46,22 +53,23 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn judge(options: &Options) -> Result<Status, Failure> {
-    let machine = Machine::read(&options.machine, options.ram_base)?;
     let version = plugin::version(&options.qemu)?;
     let plugin = plugin::find(version, options.plugins.as_deref());
     if options.check {
         return check(options, version, plugin);
     }
-    let plugin = plugin?;
-    let files = Files::new(&machine)?;
+    let (plugin, machine) = (plugin?, Machine::read(&options.machine, options.ram_base)?);
     let names = Names::read(options.symbols.as_deref(), machine.kernel.as_deref())?;
+    let allowed = Allowed::read(options.allow.as_deref())?;
     let told = told(options, &names)?;
-    let added = machine.added(&plugin, &files.ram, &files.document(), &told);
     if options.dry_run {
+        let added = machine.added(&plugin, Path::new("RAM"), Path::new("DOCUMENT"), &told);
         let shown: Vec<String> = added.iter().map(|a| a.to_string_lossy().into_owned()).collect();
         terminal::print(&format!("{}\n", shown.join(" "))).map_err(Failure::Output)?;
         return Ok(Status::Fine);
     }
+    let files = Files::new(&machine)?;
+    let added = machine.added(&plugin, &files.ram, &files.document(), &told);
     let console = match (options.quiet, options.json) {
         (true, _) => None,
         (_, true) => Some(Sink::Stderr),
@@ -76,19 +84,27 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     };
     let ended = guest.run()?;
     let document = files.read(&ended)?;
-    let names = names.in_guest(address(&document["vectors"]));
+    if options.hide.is_some() && document["counts"]["hidden"].as_u64().is_none_or(|hidden| hidden == 0) {
+        let why = "--hide has hidden nothing: the guest executed no such instruction there; a Linux that moves is booted with `nokaslr`";
+        return Err(Failure::NotJudged(why.into()));
+    }
+    let names = names.in_guest(address(&document["vectors"]), || files.own(&machine));
+    let mut document = names.named(document);
+    allowed.apply(&mut document);
     let document = concluded(document, &ended, options.strict);
     if options.json {
-        terminal::print_document(&names.named(document.clone())).map_err(Failure::Output)?;
+        terminal::print_document(&document).map_err(Failure::Output)?;
     } else {
         terminal::print(&report::of(&document, &names)).map_err(Failure::Output)?;
     }
     Ok(if document["ok"] == true { Status::Fine } else { Status::Findings })
 }
 
-/// Returns the plugin's arguments by which the judge is told of something else than what the guest does.
+/// Returns more arguments of the plugin: the log, and those by which the judge is told of something else than the guest does.
 fn told(options: &Options, names: &Names) -> Result<String, Failure> {
-    let mut told = String::new();
+    let log = options.log.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let mut told = log
+        .map_or_else(String::new, |path| format!(",log={}", path.display().to_string().replace(',', ",,")));
     if let Some(hide) = &options.hide {
         let refused =
             |why: &str| Failure::Refused { option: "--hide".into(), value: hide.clone(), why: why.into() };
@@ -135,7 +151,7 @@ fn check(
 fn concluded(mut document: Value, ended: &Ending, strict: bool) -> Value {
     let of = |grade: &str| {
         let found = document["findings"].as_array().into_iter().flatten();
-        found.filter(|finding| finding["grade"] == grade).count()
+        found.filter(|finding| finding["grade"] == grade && finding.get("allowed").is_none()).count()
     };
     let [breaches, suspects, hints] = ["breach", "suspect", "hint"].map(of);
     document["schema"] = schema("judge").into();
@@ -163,6 +179,15 @@ impl Files {
             move |error| Failure::File { path, error }
         };
         let directory = TempDir::new().map_err(failed("a temporary directory"))?;
+        let room =
+            statvfs("/dev/shm").map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize));
+        if room < machine.ram.0 {
+            return Err(Failure::NotJudged(format!(
+                "the guest's RAM is a file in /dev/shm, which has {} left, and it needs {}",
+                Size(room),
+                machine.ram
+            )));
+        }
         let in_memory = TempDir::with_prefix_in("linmap-judge-", "/dev/shm").map_err(failed("/dev/shm"))?;
         let ram = in_memory.path().join("ram");
         let sized = File::create(&ram).and_then(|file| file.set_len(machine.ram.0));
@@ -173,6 +198,11 @@ impl Files {
     /// The document that the plugin writes.
     fn document(&self) -> PathBuf {
         self.directory.path().join("judged.json")
+    }
+
+    /// Reads the functions that a Linux guest's memory has of itself.
+    fn own(&self, machine: &Machine) -> Option<Own> {
+        kernel::read(&File::open(&self.ram).ok()?, machine.base)
     }
 
     /// Reads the document of a run that has ended.

@@ -36,7 +36,7 @@ fn qemu() -> Option<PathBuf> {
     let takes_plugins = |program: &&PathBuf| {
         let version = Command::new(program).arg("--version").output();
         let text = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        text.is_ok_and(|text| text.split("version ").nth(1).is_some_and(|v| v.starts_with("1")))
+        text.is_ok_and(|text| text.split("version ").nth(1).is_some_and(|v| v.starts_with("10.")))
     };
     let found = [fetched, installed].iter().find(takes_plugins).cloned();
     if found.is_none() {
@@ -88,6 +88,7 @@ fn what_is_left_out_is_noticed() {
         (&["--hide", "tlbi"][..], "Freed"),
         (&["--localise"], "Freed"),
         (&["--hide", "isb"], "Unsynchronised"),
+        (&["--hide", "dsb"], "NotVisible"),
     ] {
         let document = document(&judge(&qemu, "max", &[&["--json"], options].concat()), 1);
         let findings = document["findings"].as_array().expect("findings");
@@ -128,13 +129,36 @@ fn a_run_ends_when_it_shall() {
     assert!(["the time was over", "QEMU ended"].contains(&timed["ended_by"].as_str().expect("why")));
 }
 
+/// A log has every event; a rule and a function that are allowed do not count.
+#[test]
+fn what_is_known_is_allowed_and_all_is_logged() {
+    let Some(qemu) = qemu() else { return };
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let (log, allowed) = (directory.path().join("log"), directory.path().join("allowed"));
+    std::fs::write(&allowed, "# known\nStale no_such_function it is not there\n").expect("room");
+    let [log_path, allowed] = [&log, &allowed].map(|path| path.to_str().expect("a path in UTF-8"));
+    let judged = document(&judge(&qemu, "max", &["--json", "--log", log_path, "--allow", allowed]), 0);
+    assert_eq!(judged["unused"], serde_json::json!(["Stale no_such_function"]));
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let events = |name: &str| text.lines().filter(|line| line.contains(name)).count() as u64;
+    let number = |key: &str| judged["counts"][key].as_u64().expect("a number");
+    assert_eq!(events(r#""event":"tlbi""#), number("tlbis"));
+    assert!(events(r#""event":"write""#) > 1000 && events(r#""event":"link""#) > 2, "{text:.1000}");
+    // The machine and the tables are no events of the observer's own.
+    let others = events(r#""event":"machine""#) + events(r#""event":"link""#);
+    assert_eq!(text.lines().count() as u64 - others, number("events"));
+}
+
 /// Nothing is run: what is missing is said.
 #[test]
 fn what_is_missing_is_said() {
     let Some(qemu) = qemu() else { return };
     let run = |options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-        command.arg("judge").args(options).arg("--qemu").arg(&qemu).args(["--", "-M", "virt"]);
+        command.arg("judge").args(options).arg("--qemu").arg(&qemu);
+        if !options.contains(&"--check") {
+            command.args(["--", "-M", "virt"]);
+        }
         let output = command.output().expect("the command runs");
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())

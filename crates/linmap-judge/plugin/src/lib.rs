@@ -1,7 +1,7 @@
 //! The QEMU plugin of `linmap judge`: shows what a guest does at EL1 to a [`Watcher`].
 //!
 //! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
-//! the document goes when QEMU ends; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//! the document goes when QEMU ends; `log=FILE`, where all events go; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
 //!
 //! - `qemu`: QEMU's functions.
 //! - `registers`: the registers of the CPU that calls the plugin.
@@ -12,6 +12,7 @@ mod registers;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match unsafe { &*info }.prepare(&arguments) {
         Ok(plugin) => drop(PLUGIN.set(plugin)),
         Err(why) => {
-            eprintln!("linmap judge: {why}");
+            let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
             return -1;
         }
     }
@@ -105,7 +106,10 @@ impl Info {
         for (name, value) in named.iter().filter(|(name, _)| ["hide", "localise", "shift"].contains(name)) {
             told.argument(name, value)?;
         }
-        Ok(Plugin { watcher: Watcher::new(ram, &cores, geometry, told)?, out: get("out")?.into() })
+        Ok(Plugin {
+            watcher: Watcher::new(ram, &cores, geometry, told, named.get("log").map(Path::new))?,
+            out: get("out")?.into(),
+        })
     }
 }
 
@@ -152,7 +156,7 @@ fn instrument(block: *mut Opaque) {
         }
         if let Some(what) = Instruction::decode(word) {
             let flags = if what == Instruction::Release { NO_REGISTERS } else { READS_REGISTERS };
-            let site = std::ptr::from_ref(site(pc, what)).cast_mut().cast();
+            let site = std::ptr::from_ref(site(pc, word, what)).cast_mut().cast();
             // SAFETY: it is an instruction of the block. The site lives for ever.
             unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, flags, site) };
         }
@@ -168,17 +172,11 @@ fn instrument(block: *mut Opaque) {
 }
 
 /// Returns an instruction that lives for ever; one that is translated anew is the same.
-fn site(pc: u64, what: Instruction) -> &'static Site {
-    type Sites = HashMap<(u64, u64), &'static Site>;
+fn site(pc: u64, word: u32, what: Instruction) -> &'static Site {
+    type Sites = HashMap<(u64, u32), &'static Site>;
     static SITES: LazyLock<Mutex<Sites>> = LazyLock::new(Mutex::default);
     let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (pc, hash(what));
-    sites.entry(key).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
-}
-
-fn hash(what: Instruction) -> u64 {
-    use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-    BuildHasherDefault::<DefaultHasher>::default().hash_one(format!("{what:?}"))
+    sites.entry((pc, word)).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
 }
 
 /// An instruction is about to be executed.
@@ -209,15 +207,16 @@ extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
     watcher.store(Store { cpu: cpu as u8, pc: data.addr() as u64, va, pa, bytes });
 }
 
-/// QEMU ends: what was found is written down.
+/// QEMU ends: what was found is written down. Without a document the command says that nothing was judged.
 fn finish() {
     let Some(Plugin { watcher, out }) = PLUGIN.get() else { return };
-    let mut document = watcher.finish(|observer, vectors| document(observer, &watcher.counts, vectors));
-    document["blocks"] = BLOCKS.iter().map(|count| count.load(Relaxed)).collect();
-    if std::env::var_os("LINMAP_JUDGE_REGISTERS").is_some() {
-        document["registers"] = registers::names().into();
-    }
-    if let Err(why) = std::fs::write(out, format!("{document:#}\n")) {
-        eprintln!("linmap judge: {}: {why}", out.display());
+    let written = watcher.finish(|observer, vectors| document(observer, &watcher.counts, vectors)).and_then(
+        |mut document| {
+            document["blocks"] = BLOCKS.iter().map(|count| count.load(Relaxed)).collect();
+            std::fs::write(out, format!("{document:#}\n"))
+        },
+    );
+    if let Err(why) = written {
+        let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
     }
 }

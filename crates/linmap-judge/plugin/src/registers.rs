@@ -93,8 +93,3 @@ pub(crate) fn returns_to_el0() -> Option<bool> {
     let state = read(handles().spsr)?;
     Some(state & 0xf == 0)
 }
-
-/// Returns the names of all registers.
-pub(crate) fn names() -> Vec<String> {
-    list().into_iter().map(|(name, _)| name).collect()
-}

@@ -52,7 +52,7 @@ pub(super) struct Entry {
     pub(super) missed: Option<Missed>,
     /// True if it has been reported.
     pub(super) reported: bool,
-    /// True if it was reported that what it leads to is used anew.
+    /// True if a use of what it leads to was looked at.
     pub(super) used_anew: bool,
 }
 
@@ -292,7 +292,7 @@ impl Held {
         self.entries.get(&id).map(|entry| (id, entry))
     }
 
-    /// Marks that the use of what an entry leads to is reported.
+    /// Marks that a use of what an entry leads to was looked at.
     pub(super) fn mark_used_anew(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.used_anew = true;

@@ -95,6 +95,11 @@ impl<M: Memory> Observer<M> {
         self.unknown
     }
 
+    /// Returns the memory, as it was given.
+    pub const fn memory_mut(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
     /// Returns a value by which other threads tell whether a store concerns the observer.
     pub fn concerns(&self) -> Concerns {
         Concerns { tables: self.tables.asked(), held: self.held.asked() }
@@ -459,7 +464,6 @@ impl<M: Memory> Observer<M> {
         if self.cpu(step).fresh.is_empty() {
             return;
         }
-        self.note(event, step);
         let half = usize::from(va >> 55u32 & 1 == 1);
         let fresh = &self.cpus[usize::from(step.cpu)].fresh;
         let Some(fresh) =
@@ -467,6 +471,7 @@ impl<M: Memory> Observer<M> {
         else {
             return;
         };
+        self.note(event, step);
         let lacks = if fresh.visible { "no ISB" } else { "no DSB" };
         self.report(Finding {
             va: Some(Va(va)),

@@ -12,6 +12,9 @@ use crate::asid::Asid;
 use crate::cached::{Cached, Clash};
 use crate::{Event, Rule};
 
+/// The leaves of a CPU that wait for its barriers; with more the oldest are forgotten.
+const FRESH: usize = 1024;
+
 /// Compares leaves by what TLBs may hold of them.
 fn kind(old: &Cached, new: &Cached) -> Kind {
     const PERMISSIONS: Attributes = Attributes::READ_ONLY
@@ -70,8 +73,12 @@ impl<M: Memory> Observer<M> {
     /// A store into a page that an old address may still lead to, where nothing is any more.
     fn data_used_anew(&mut self, event: &Event, step: Step, pa: u64) {
         let old = self.held.old_way_to(pa).map(|(id, entry)| (id, entry.clone()));
-        let Some((id, old)) = old.filter(|(_, old)| self.present(old) == Some(Kind::Removed)) else { return };
+        let Some((id, old)) = old else { return };
+        // It is looked at once: pages that are back where they were are stored to without end.
         self.held.mark_used_anew(id);
+        if self.present(&old) != Some(Kind::Removed) {
+            return;
+        }
         self.note(event, step);
         self.report(Finding {
             va: Some(Va(old.first)),
@@ -164,7 +171,9 @@ impl<M: Memory> Observer<M> {
                 step: stored.step,
                 visible: false,
             });
-            self.cpus[usize::from(stored.step.cpu)].fresh.extend(fresh);
+            let waits = &mut self.cpus[usize::from(stored.step.cpu)].fresh;
+            waits.extend(fresh);
+            waits.drain(..waits.len().saturating_sub(FRESH));
         }
     }
 

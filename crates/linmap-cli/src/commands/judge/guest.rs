@@ -45,6 +45,8 @@ pub(crate) enum Why {
     Exited(ExitStatus),
     /// It showed the text.
     Shown,
+    /// It closed its console, and went on.
+    Closed,
     /// Its time was over.
     TimedOut,
     /// This program was asked to end, by this signal.
@@ -58,6 +60,7 @@ impl fmt::Display for Why {
         match self {
             Self::Exited(status) if status.success() => f.write_str("QEMU ended"),
             Self::Exited(status) => write!(f, "QEMU ended with {status}"),
+            Self::Closed => f.write_str("QEMU closed its console"),
             Self::Shown => f.write_str("the console showed the text"),
             Self::TimedOut => f.write_str("the time was over"),
             Self::Signal(number) => write!(f, "signal {number}"),
@@ -100,13 +103,25 @@ impl Guest<'_> {
             Err(RecvTimeoutError::Timeout) => Some(Why::TimedOut),
         };
         let why = match asked {
-            None => Why::Exited(child.wait().map_err(Failure::Supervision)?),
+            None => ended(&mut child).map_err(Failure::Supervision)?,
             Some(why) => end(&mut child, why).map_err(Failure::Supervision)?,
         };
         // The console's last words.
         let _ = reader.join();
         Ok(Ending { why, time: begun.elapsed() })
     }
+}
+
+/// Waits for a QEMU that has closed its console.
+fn ended(child: &mut Child) -> io::Result<Why> {
+    let closed = Instant::now();
+    while closed.elapsed() < GRACE {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Why::Exited(status));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    end(child, Why::Closed)
 }
 
 /// Asks QEMU to end, and kills it if it does not.

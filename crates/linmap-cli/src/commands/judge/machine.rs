@@ -8,12 +8,15 @@ use linmap::{BbmPromise, Midr};
 use super::failure::Failure;
 use crate::size::Size;
 
+/// The RAM of a machine without `-m`.
+const DEFAULT: Size = Size(128 << 20);
+
 /// The machine of a QEMU command line.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) ram: Size,
     /// The physical address of RAM.
-    base: u64,
+    pub(crate) base: u64,
     /// The kernel that QEMU loads.
     pub(crate) kernel: Option<PathBuf>,
     /// True if an accelerator is named.
@@ -55,18 +58,22 @@ impl Machine {
                 return Err(refused(option, value, "the command gives RAM a file of its own"));
             }
         }
-        if (has("-enable-kvm") || has("--enable-kvm")) && !texts.is_empty() {
+        if has("-enable-kvm") || has("--enable-kvm") {
             return Err(refused("-enable-kvm", "", "a guest is judged under TCG alone"));
+        }
+        if has("-daemonize") || has("--daemonize") {
+            return Err(refused("-daemonize", "", "the command waits for QEMU"));
         }
         if let Some(value) = values(&["-icount", "--icount"]).last().filter(|_| cpus > 1) {
             return Err(refused("-icount", value, "with several CPUs QEMU names the wrong one"));
         }
-        let ram = values(&["-m", "--m"]).last().map_or(Ok(Size(128 << 20)), |value| ram(value))?;
+        let ram = values(&["-m", "--m"]).last().map_or(Ok(DEFAULT), |value| ram(value))?;
         Ok(Self {
             ram,
             base,
             kernel: values(&["-kernel", "--kernel"]).last().map(PathBuf::from),
-            has_accelerator: !accelerators.is_empty(),
+            has_accelerator: !accelerators.is_empty()
+                || machines.iter().any(|value| value.split(',').any(|word| word.starts_with("accel="))),
             never_aborts: values(&["-cpu", "--cpu"]).last().is_some_and(|cpu| never_aborts(cpu)),
         })
     }
@@ -74,7 +81,9 @@ impl Machine {
     /// Returns the arguments that are added; `told` are more of the plugin's.
     pub(crate) fn added(&self, plugin: &Path, file: &Path, document: &Path, told: &str) -> Vec<OsString> {
         let Size(bytes) = self.ram;
-        let file = file.display();
+        // A comma ends an argument of QEMU, two are one in it.
+        let [file, plugin, document] =
+            [file, plugin, document].map(|p| p.display().to_string().replace(',', ",,"));
         let mut added = vec![
             "-object".to_owned(),
             format!("memory-backend-file,id=linmap-ram,size={bytes},mem-path={file},share=on"),
@@ -83,9 +92,9 @@ impl Machine {
             "-plugin".to_owned(),
             format!(
                 "{},ram={file},base={:#x},out={}{}{told}",
-                plugin.display(),
+                plugin,
                 self.base,
-                document.display(),
+                document,
                 if self.never_aborts { ",never-aborts=on" } else { "" }
             ),
         ];
@@ -103,13 +112,17 @@ fn refused(option: &str, value: &str, why: &str) -> Failure {
 /// Returns the CPUs of `-smp`.
 fn cpus(value: &str) -> u32 {
     let number = |word: &str| word.strip_prefix("cpus=").unwrap_or(word).parse().ok();
-    value.split(',').find_map(number).unwrap_or(1)
+    let topology = value.split(',').filter_map(|word| word.split_once('='));
+    // Without their number it is the largest that the topology allows.
+    let parts = topology.filter(|(name, _)| *name != "maxcpus").filter_map(|(_, n)| n.parse::<u32>().ok());
+    value.split(',').find_map(number).unwrap_or_else(|| parts.fold(1, u32::saturating_mul))
 }
 
 /// Returns the RAM of `-m`, which without a suffix is in MiB.
 fn ram(value: &str) -> Result<Size, Failure> {
     let first = value.split(',').next().unwrap_or_default();
-    let text = value.split(',').find_map(|word| word.strip_prefix("size=")).unwrap_or(first);
+    let size = value.split(',').find_map(|word| word.strip_prefix("size="));
+    let Some(text) = size.or(Some(first).filter(|first| !first.contains('='))) else { return Ok(DEFAULT) };
     let is_mib = text.bytes().all(|byte| byte.is_ascii_digit());
     let text = if is_mib { format!("{text}M") } else { text.to_owned() };
     text.parse().map_err(|error| Failure::Ram { value: value.into(), error })
@@ -141,6 +154,7 @@ mod tests {
             ("-m 2g", 2 << 30),
             ("-m size=1G,slots=2,maxmem=4G", 1 << 30),
             ("-m 1G -m 3G", 3 << 30),
+            ("-m slots=2,maxmem=4G", 128 << 20),
         ] {
             assert_eq!(read(line).map(|machine| machine.ram.0).ok(), Some(bytes), "{line}");
         }
@@ -156,6 +170,8 @@ mod tests {
             "-enable-kvm -M virt",
             "-smp 2 -accel tcg,thread=single",
             "-smp cpus=4 -icount shift=0",
+            "-smp sockets=2,cores=2 -icount shift=0",
+            "-M virt -daemonize",
             "-M virt,memory-backend=mem",
         ] {
             assert!(matches!(read(line), Err(Failure::Refused { .. })), "{line}");

@@ -7,6 +7,7 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::kernel::Own;
 use crate::linux::symbols::Symbols;
 
 /// The name of the vectors of Linux, by which a kernel is found that has moved.
@@ -16,6 +17,10 @@ const VECTORS: &str = "vectors";
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     symbols: Symbols,
+    /// True if a file has them.
+    of_file: bool,
+    /// The virtual address of the image less its physical one: code runs at both while the MMU is switched on.
+    offset: u64,
 }
 
 impl Names {
@@ -31,18 +36,23 @@ impl Names {
             let text = String::from_utf8_lossy(&bytes);
             Symbols::parse(&text).map_err(|why| failed(std::io::Error::other(why)))?
         };
-        Ok(Self { symbols })
+        Ok(Self { symbols, of_file: true, offset: 0 })
     }
 
-    /// Returns the names at the guest's addresses, by its vectors: kernels move.
-    pub(crate) fn in_guest(self, vectors: u64) -> Self {
+    /// Returns the names at the guest's addresses: kernels move, and the vectors say by how much. Without a file `own` reads those that
+    /// the guest has of itself.
+    pub(crate) fn in_guest(self, vectors: u64, own: impl FnOnce() -> Option<Own>) -> Self {
+        if !self.of_file {
+            return own().map_or(self, |Own { symbols, offset }| Self { symbols, offset, of_file: false });
+        }
         let by = self.symbols.address(VECTORS).filter(|_| vectors != 0).map(|at| vectors.wrapping_sub(at));
-        Self { symbols: self.symbols.moved(by.unwrap_or_default()) }
+        Self { symbols: self.symbols.moved(by.unwrap_or_default()), ..self }
     }
 
     /// Returns the function with an address.
     pub(crate) fn name(&self, address: u64) -> Option<String> {
-        self.symbols.name(address).filter(|_| address != 0)
+        let at_other = || self.symbols.name(address.wrapping_add(self.offset));
+        self.symbols.name(address).or_else(at_other).filter(|_| address != 0)
     }
 
     /// Returns the addresses of a function, as its file has them.

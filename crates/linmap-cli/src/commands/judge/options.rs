@@ -13,7 +13,7 @@ use clap::Args;
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Functions of the kernel: an ELF file, System.map or /proc/kallsyms [default: the file of -kernel, if it is ELF]
+    /// Functions of the kernel: an ELF file, System.map or /proc/kallsyms [default: the file of -kernel, if it is ELF, or those that Linux has in its memory]
     #[arg(long, value_name = "FILE")]
     pub(crate) symbols: Option<PathBuf>,
 
@@ -29,6 +29,14 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) strict: bool,
 
+    /// Do not count the findings of this file: a rule, a function and the reason on each line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) allow: Option<PathBuf>,
+
+    /// Write all events to this file: `linmap-model replay --observed` judges them again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+
     /// Do not show the guest's console
     #[arg(long)]
     pub(crate) quiet: bool,
@@ -38,11 +46,11 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 
     /// Print what is added to QEMU's command line, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) dry_run: bool,
 
     /// Say what is there and what is missing, and end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) check: bool,
 
     /// Do not tell the judge of the TLBIs, DSBs or ISBs of the kernel, or of one function, while the guest runs unchanged
@@ -53,7 +61,7 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Sensitivity")]
     pub(crate) localise: bool,
 
-    /// Tell the judge of TLBIs by address as of those of the page beside
+    /// Tell the judge of TLBIs by address as of those of the 64K beside
     #[arg(long, help_heading = "Sensitivity")]
     pub(crate) shift: bool,
 

@@ -14,7 +14,8 @@ pub(crate) fn of(document: &Value, names: &Names) -> String {
     let findings = document["findings"].as_array().into_iter().flatten();
     let mut text = String::from("\n");
     // Hints are habits: counted below, shown in the document.
-    for finding in findings.filter(|finding| finding["grade"] != "hint") {
+    let is_shown = |finding: &&Value| finding["grade"] != "hint" && finding.get("allowed").is_none();
+    for finding in findings.filter(is_shown) {
         text += &one(finding, names);
         text.push('\n');
     }
@@ -111,5 +112,14 @@ fn last(document: &Value) -> String {
         not_judged.push(format!("{unknown} tables outside RAM, or in too many places"));
     }
     let _ = writeln!(text, "not judged: {}", not_judged.join("; "));
+    let findings = document["findings"].as_array().into_iter().flatten();
+    let allowed = findings.filter(|finding| finding.get("allowed").is_some()).count();
+    if allowed != 0 {
+        let _ = writeln!(text, "allowed: {allowed} findings");
+    }
+    let unused: Vec<&str> = document["unused"].as_array().into_iter().flatten().map(words).collect();
+    if !unused.is_empty() {
+        let _ = writeln!(text, "allowed, and not found: {}", unused.join("; "));
+    }
     text
 }

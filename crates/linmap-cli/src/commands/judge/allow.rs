@@ -1,0 +1,95 @@
+//! Findings that are known: a rule, a function and the reason on each line of a file.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::failure::Failure;
+
+/// A finding that is allowed.
+#[derive(PartialEq, Eq, Debug)]
+struct Row {
+    rule: String,
+    function: String,
+    reason: String,
+}
+
+/// The findings that are allowed.
+#[derive(Default, Debug)]
+pub(crate) struct Allowed {
+    rows: Vec<Row>,
+}
+
+impl Allowed {
+    /// Reads a file of them. Lines that begin with `#` are comments.
+    pub(crate) fn read(file: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = file else { return Ok(Self::default()) };
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Failure::File { path: path.into(), error })?;
+        Self::parse(&text).map_err(|line| Failure::Refused {
+            option: "--allow".into(),
+            value: path.display().to_string(),
+            why: format!("line {line} is not `RULE FUNCTION REASON`"),
+        })
+    }
+
+    /// Reads the lines; an error is the number of a wrong one.
+    fn parse(text: &str) -> Result<Self, usize> {
+        let lines =
+            text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let word = |text: &str| -> Option<(String, String)> {
+            let (word, rest) = text.trim().split_once(char::is_whitespace)?;
+            Some((word.to_owned(), rest.trim().to_owned()))
+        };
+        let row = |(number, line): (usize, &str)| -> Result<Row, usize> {
+            let (rule, rest) = word(line).ok_or(number + 1)?;
+            let (function, reason) = word(&rest).ok_or(number + 1)?;
+            Ok(Row { rule, function, reason })
+        };
+        Ok(Self { rows: lines.map(row).collect::<Result<_, _>>()? })
+    }
+
+    /// Gives each finding that is allowed the reason, and lists the rows that no finding needed. The function is that of the step that
+    /// makes it wrong, or of the store that it is about.
+    pub(crate) fn apply(&self, document: &mut Value) {
+        let mut used = vec![false; self.rows.len()];
+        for finding in document["findings"].as_array_mut().into_iter().flatten() {
+            let name = |step: &Value| {
+                let name = step["function"].as_str().unwrap_or_default();
+                name.split_once('+').map_or(name, |(name, _)| name).to_owned()
+            };
+            let names = [name(&finding["step"]), name(&finding["store"]["step"])];
+            let rule = finding["rule"].as_str().unwrap_or_default().to_owned();
+            let fits = |row: &Row| row.rule == rule && names.contains(&row.function);
+            if let Some(at) = self.rows.iter().position(fits) {
+                used[at] = true;
+                finding["allowed"] = self.rows[at].reason.clone().into();
+            }
+        }
+        let unused = self.rows.iter().zip(used).filter(|(_, used)| !used);
+        document["unused"] = unused.map(|(row, _)| format!("{} {}", row.rule, row.function)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_row_is_a_rule_a_function_and_a_reason() {
+        let allowed = Allowed::parse("# lazily\nStale vunmap_range  it invalidates later\nFreed  f  g h\n");
+        let allowed = allowed.expect("rows");
+        let mut document = json!({ "findings": [
+            { "rule": "Stale", "step": { "function": "vunmap_range+0x10" }, "store": null },
+            { "rule": "Stale", "step": {}, "store": { "step": { "function": "vunmap_range" } } },
+            { "rule": "Freed", "step": { "function": "vunmap_range" }, "store": null },
+        ]});
+        allowed.apply(&mut document);
+        let reasons: Vec<&Value> = (0..3).map(|n| &document["findings"][n]["allowed"]).collect();
+        assert_eq!(reasons, [&json!("it invalidates later"), &json!("it invalidates later"), &Value::Null]);
+        assert_eq!(document["unused"], json!(["Freed f"]));
+        assert_eq!(Allowed::parse("\nStale f\n").map(drop), Err(2));
+    }
+}
