@@ -163,8 +163,8 @@ impl Tlb {
         matches!(self.form().what, What::Page | What::Range)
     }
 
-    /// Returns the same operation for these CPUs and accesses: that of the CPU that issues it, of the inner shareable domain or of the
-    /// outer one, as number 0 to 2; with nXS or without.
+    /// Returns the form of the operation with another reach and with or without nXS. The reach is 0 for the CPU that issues it, 1 for
+    /// the inner shareable domain, 2 for the outer one.
     #[must_use]
     pub fn with(self, reach: usize, nxs: bool) -> Self {
         // The forms of one operation stand side by side.

@@ -149,7 +149,7 @@ fn what_is_known_is_allowed_and_all_is_logged() {
     assert_eq!(text.lines().count() as u64 - others, number("events"));
 }
 
-/// Nothing is run: what is missing is said.
+/// `--check` names a missing plugin, and `--dry-run` prints the arguments that are added. Neither starts a guest.
 #[test]
 fn what_is_missing_is_said() {
     let Some(qemu) = qemu() else { return };
