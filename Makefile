@@ -28,6 +28,10 @@ test-clean: ## try `make run` and `make test` in a new Debian, as root; make tes
 test-linux: image ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) dev/scripts/test-linux.sh $(ARGS)
 
+test-judge: image command judge ## judge the image, the examples and Linux in every way, and what is noticed; ARGS=--help lists the parts
+	dev/scripts/setup.sh --linux
+	$(RUST) dev/scripts/test-judge.sh $(ARGS)
+
 test-linux-port: ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once
 	dev/scripts/setup.sh --linux
 	$(RUST) dev/scripts/test-linux-port.sh $(ARGS)
@@ -87,7 +91,7 @@ c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinma
 command:  setup ## build the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
-deb:      setup ## make Debian packages of the command for arm64 and amd64, statically linked: target/linmap_VERSION_arm64.deb; ARGS=arm64 makes one
+deb:      setup ## make Debian packages of the command, statically linked, and judge's plugins: target/linmap_VERSION_arm64.deb and _amd64.deb; ARGS=arm64 makes one
 	$(RUST) dev/scripts/deb.sh $(ARGS)
 
 setup:    ## install missing programs, and nothing else
@@ -96,4 +100,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test built-tests miri test-clean test-linux test-linux-port bench counts figures docs soak mutants oracles sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test built-tests miri test-clean test-judge test-linux test-linux-port bench counts figures docs soak mutants oracles sizes lint image fixed command bare-metal c-library deb setup clean

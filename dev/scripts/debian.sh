@@ -50,6 +50,17 @@ fetch() {
     rm -rf "$archive/new"
 }
 
+# kernel_package RELEASE FLAVOUR: prints the newest package that has a kernel of a release, if a suite has one. Since Linux 7 Debian has
+# the kernel itself in a package of its own.
+kernel_package() {
+    for kind in binary image; do
+        package=$(apt apt-cache search --names-only "^linux-$kind-$1[.][^-]*(-[0-9]+)?-$2\$" |
+            cut -d' ' -f1 | sort -V | tail -n 1)
+        [ -z "$package" ] || break
+    done
+    echo "$package"
+}
+
 # Prints the sources of the suites: this machine's mirrors, or Debian's own.
 mirrors() {
     # shellcheck disable=SC2016  # apt expands these

@@ -7,6 +7,8 @@
 #       --lint    rustfmt, clippy and shellcheck
 #       --c       gcc and binutils for arm64, and clang
 #       --linux   what builds Linux for arm64
+#       --aarch64, --x86_64
+#                 what builds Linux programs for such machines, static ones as well: gcc, the C library, Rust's libraries
 #
 # It says first what it installs, which needs root, and stops where a package would have to go. Rust comes from rustup if that is
 # installed and can fetch the kernel's target; otherwise dev/scripts/debian-rust.sh fetches it, without root.
@@ -14,13 +16,14 @@ set -eu
 cd "$(dirname "$0")/../.."
 . dev/scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-tests='' lint='' c='' linux=''
+tests='' lint='' c='' linux='' machines=''
 for option; do
     case $option in
     --test) tests=yes ;;
     --lint) lint=yes ;;
     --c) c=yes ;;
     --linux) linux=yes ;;
+    --aarch64 | --x86_64) machines="$machines ${option#--}" ;;
     *) echo "dev/scripts/setup.sh: no option '$option'; --help lists them" >&2 && exit 2 ;;
     esac
 done
@@ -69,6 +72,16 @@ if [ "$linux" ]; then
     # Linux's own tests are programs.
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
 fi
+for machine in $machines; do
+    # Its own compiler is there already.
+    [ "$machine" != "$(uname -m)" ] || continue
+    case $machine in
+    aarch64) gcc=gcc-aarch64-linux-gnu libc=libc6-dev-arm64-cross ;;
+    x86_64) gcc=gcc-x86-64-linux-gnu libc=libc6-dev-amd64-cross ;;
+    esac
+    has "$machine-linux-gnu-gcc" || missing="$missing $gcc"
+    [ -e "/usr/$machine-linux-gnu/include/stdio.h" ] || missing="$missing $libc"
+done
 
 rustup_kernel() {
     ! has rustup || timeout 120 rustup target add "${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat}" || true
@@ -79,9 +92,22 @@ rustup_linters() {
     ! beside_rustc '[ -x "$bin/rustup" ]' || timeout 120 rustup component add rustfmt clippy || true
     linters
 }
+# shellcheck disable=SC2016
+has_target() { rust sh -c '[ -d "$(rustc --print target-libdir --target "$1")" ]' sh "$1"; }
+rustup_target() {
+    # shellcheck disable=SC2016
+    ! beside_rustc '[ -x "$bin/rustup" ]' || timeout 120 rustup target add "$1" || true
+    has_target "$1"
+}
 rust true || rustup_kernel || dev/scripts/debian-rust.sh
 dev/scripts/rust.sh true
 [ -z "$lint" ] || linters || rustup_linters || die "the Rust in use has no rustfmt and clippy"
+for machine in $machines; do
+    for target in "$machine-unknown-linux-gnu" "$machine-unknown-linux-musl"; do
+        has_target "$target" || rustup_target "$target" ||
+            die "the Rust in use has no libraries for $target, which rustup has (https://rustup.rs): rustup target add $target"
+    done
+done
 ! has apt-get || [ -e /etc/ssl/certs/ca-certificates.crt ] || missing="$missing ca-certificates"
 [ "$missing" ] || exit 0
 

@@ -34,16 +34,13 @@ kernel() {
     case " $with_modules " in *" $1 "*) modules=$linux/modules-$1 ;; *) modules= ;; esac
     if [ -e "$linux/vmlinuz-$1" ] && [ -e "${modules:-$linux}" ]; then return 0; fi
     lists
-    # Since Linux 7 Debian has the kernel itself in a package of its own.
-    for kind in binary image; do
-        package=$(apt apt-cache search --names-only "^linux-$kind-${release}[.][^-]*(-[0-9]+)?-$flavour\$" |
-            cut -d' ' -f1 | sort -V | tail -n 1)
-        [ -z "$package" ] || break
-    done
+    package=$(kernel_package "$release" "$flavour")
     [ "$package" ] || return 0
     set -- "$package" 'vmlinuz*' "$linux/vmlinuz-$1"
-    if [ -z "$modules" ] || [ "$kind" = binary ]; then fetch "$@"; fi
-    if [ "$kind" = binary ]; then set -- "linux-modules-${package#linux-binary-}"; fi
+    case $package in
+    linux-binary-*) fetch "$@" && set -- "linux-modules-${package#linux-binary-}" ;;
+    *) [ "$modules" ] || fetch "$@" ;;
+    esac
     [ -z "$modules" ] || modules_of "$modules" "$@"
 }
 

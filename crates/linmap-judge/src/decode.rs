@@ -19,13 +19,12 @@ pub enum Instruction {
     Idle,
     /// A register that says how the CPU translates is written from a general one.
     Msr(Register, u8),
-    /// VBAR_EL1 is written.
-    Vectors(u8),
     /// A call of firmware or of a hypervisor: HVC or SMC.
     Call,
-    /// A block of cache-line size, with the address in a register, becomes zero: DC ZVA and DC GZVA.
+    /// A block of cache-line size, with the address in a register, becomes zero: DC ZVA, DC GZVA and STZGM.
     Zero(u8),
-    /// Bytes are stored from the address in the first register on, as many as the second one has: MOPS.
+    /// Bytes are stored by one of three instructions of MOPS: as many as the second register has from the address in the first one on,
+    /// or, where it is negative, before that address.
     Fill(u8, u8),
 }
 
@@ -52,10 +51,16 @@ impl Instruction {
             }
             _ if word & 0xfff8_0000 == 0xd508_0000 => system(word, rt),
             _ if word & 0xfff8_0000 == 0xd518_0000 => register(word, rt),
+            _ if word & 0xffff_fc00 == 0xd920_0000 => Some(Self::Zero((word >> 5 & 31) as u8)),
             _ if word & 0xfb20_0c00 == 0x1900_0400 => copy_or_set(word, rt),
             _ => is_release(word).then_some(Self::Release),
         }
     }
+}
+
+/// Returns true if a callback may tell what an instruction stores: for loads and stores (C4.1), and for stores of SVE and SME.
+pub const fn may_store(word: u32) -> bool {
+    word >> 25u32 & 0b101 == 0b100 || matches!(word >> 25u32, 0b111_0010 | 0b111_0000 | 0b101_0000)
 }
 
 /// Returns the DSB with a CRm; those of loads alone order nothing that concerns tables.
@@ -126,22 +131,21 @@ fn register(word: u32, rt: u8) -> Option<Instruction> {
         (0, 2, 0, 2) => Instruction::Msr(Register::Tcr, rt),
         (0, 10, 2, 0) => Instruction::Msr(Register::Mair, rt),
         (0, 1, 0, 0) => Instruction::Msr(Register::Sctlr, rt),
-        (0, 12, 0, 0) => Instruction::Vectors(rt),
+        (0, 12, 0, 0) => Instruction::Msr(Register::Vbar, rt),
         _ => return None,
     })
 }
 
-/// The first of three instructions of a CPY or SET: what follows stores within its bytes.
+/// CPY and SET: each of their three instructions stores some of what is left.
 fn copy_or_set(word: u32, rd: u8) -> Option<Instruction> {
     let (rs, rn) = ((word >> 16u32 & 31) as u8, (word >> 5u32 & 31) as u8);
-    let (kind, stage) = (word >> 22u32 & 3, word >> 14u32 & 3);
-    match (kind, stage) {
-        // CPYP: destination, source, bytes.
-        (0, _) => Some(Instruction::Fill(rd, rn)).filter(|_| rs != 31),
-        // SETP: destination, bytes, value.
-        (3, 0) => Some(Instruction::Fill(rd, rn)),
-        _ => None,
-    }
+    let is_known = match word >> 22u32 & 3 {
+        // SET: destination, bytes, value.
+        3 => word >> 14u32 & 3 != 3,
+        // CPY: destination, source, bytes.
+        _ => rs != 31,
+    };
+    is_known.then_some(Instruction::Fill(rd, rn))
 }
 
 /// Returns true for stores with release semantics: STLR, STLXR, STLXP, STLUR, and CAS, CASP and atomics with release.
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn instructions_are_as_an_assembler_writes_them() {
-        use Instruction::{Call, Dsb, Fill, Idle, Isb, Msr, Release, Return, Tlbi, Vectors, Zero};
+        use Instruction::{Call, Dsb, Fill, Idle, Isb, Msr, Release, Return, Tlbi, Zero};
         let known = [
             (0xd503_3f9f, Dsb(Barrier::Sy)),
             (0xd503_3a9f, Dsb(Barrier::Ishst)),
@@ -198,9 +202,10 @@ mod tests {
             (0xd518_2043, Msr(Register::Tcr, 3)),
             (0xd518_a204, Msr(Register::Mair, 4)),
             (0xd518_1005, Msr(Register::Sctlr, 5)),
-            (0xd518_c006, Vectors(6)),
+            (0xd518_c006, Msr(Register::Vbar, 6)),
             (0xd50b_7420, Zero(0)),
             (0xd50b_7480, Zero(0)),
+            (0xd920_003f, Zero(1)),    // stzgm xzr, [x1]
             (0xc89f_fc41, Release),    // stlr
             (0x089f_fc41, Release),    // stlrb
             (0xc803_fc41, Release),    // stlxr
@@ -212,7 +217,11 @@ mod tests {
             (0xf8e1_8062, Release),    // swpal
             (0xd900_8041, Release),    // stlur
             (0x19c2_0420, Fill(0, 1)), // setp
+            (0x19c2_4420, Fill(0, 1)), // setm
+            (0x19c2_8420, Fill(0, 1)), // sete
             (0x1901_0440, Fill(0, 2)), // cpyfp
+            (0x1941_0440, Fill(0, 2)), // cpyfm
+            (0x1d81_0440, Fill(0, 2)), // cpye
         ];
         for (word, instruction) in known {
             assert_eq!(Instruction::decode(word), Some(instruction), "{word:#x}");
@@ -235,12 +244,42 @@ mod tests {
             0xc85f_fc41, // ldaxr
             0xf900_0041, // str
             0xa900_0861, // stp
-            0x19c2_4420, // setm
+            0x19c2_c420, // not allocated, beside setp
             0xf820_0441, // ldraa
             0xf8bf_c041, // ldapr
         ];
         for word in others {
             assert_eq!(Instruction::decode(word), None, "{word:#x}");
         }
+    }
+
+    #[test]
+    fn stores_are_told_from_calculations() {
+        let stores = [
+            0xf900_0041, // str
+            0xa900_0861, // stp
+            0x4c9f_2c00, // st1 of four registers
+            0xc803_7c41, // stxr
+            0xf821_0062, // ldadd
+            0xd960_1400, // stzg
+            0xe5e0_e000, // st1d
+            0xe581_a000, // st1d to addresses in a vector
+            0xe580_4000, // str z0
+            0xe0ff_0000, // st1d of za
+            0xe120_0000, // str za
+        ];
+        assert!(stores.iter().all(|word| may_store(*word)));
+        let others = [
+            0x8b01_0000, // add
+            0x9100_0400, // add of a constant
+            0x1400_0000, // b
+            0xd50b_7420, // dc zva
+            0x4ee1_8400, // add of vectors
+            0x1e61_2800, // fadd
+            0x04e1_0000, // add of SVE
+            0x6580_0000, // fadd of SVE
+            0xa5e0_a020, // ld1d
+        ];
+        assert!(others.iter().all(|word| !may_store(*word)));
     }
 }

@@ -9,7 +9,7 @@
 //! - [`watcher`]: the events of instructions and stores.
 //! - [`told`]: lies to the observer, which show what it notices.
 //! - `log`: the events in a file.
-//! - [`outcome`]: the findings of a run, as a document.
+//! - [`outcome`]: the document of a run, in a file.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 pub mod decode;

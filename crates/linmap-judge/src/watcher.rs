@@ -1,15 +1,19 @@
 //! The events of instructions and stores of a running guest, from all threads of QEMU.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
 
 use linmap::{Geometry, Va};
-use linmap_model::observed::{Concerns, Observer};
-use linmap_model::{Access, Core, CpuId, Event, Setup};
+use linmap_model::observed::{Concerns, Grade, Observer, document};
+use linmap_model::{Access, Core, CpuId, Event, Register, Setup};
+use serde_json::{Value, json};
 
 use crate::decode::Instruction;
 use crate::log::Log;
+use crate::outcome;
 use crate::ram::{CPUS, Ram, Shared};
 use crate::told::Told;
 
@@ -35,22 +39,52 @@ pub struct Counts {
     pub stores: [AtomicU64; CPUS],
     /// Stores into tables, or to what CPUs may hold.
     pub concern: AtomicU64,
-    /// TLBIs.
-    pub tlbis: AtomicU64,
     /// Bytes that were stored where no callback tells it, by DC ZVA and MOPS: the number of such instructions.
     pub unseen: AtomicU64,
     /// Exception returns.
     pub returns: AtomicU64,
     /// Instructions that were not told.
     pub hidden: AtomicU64,
+    /// The blocks that were translated at each exception level; the last counts those of AArch32.
+    pub blocks: [AtomicU64; 5],
 }
 
 impl Counts {
     const fn new() -> Self {
-        let [concern, tlbis, unseen, returns, hidden] = [const { AtomicU64::new(0) }; 5];
-        Self { stores: [const { AtomicU64::new(0) }; CPUS], concern, tlbis, unseen, returns, hidden }
+        let [concern, unseen, returns, hidden] = [const { AtomicU64::new(0) }; 4];
+        let blocks = [const { AtomicU64::new(0) }; 5];
+        Self { stores: [const { AtomicU64::new(0) }; CPUS], concern, unseen, returns, hidden, blocks }
+    }
+
+    /// Adds them to the document of an observer.
+    fn add_to(&self, document: &mut Value) {
+        let counts = &mut document["counts"];
+        counts["stores"] = self.stores.iter().map(|stores| stores.load(Relaxed)).sum::<u64>().into();
+        for (name, count) in [
+            ("stores_that_concern_tables", &self.concern),
+            ("returns", &self.returns),
+            ("stores_without_callback", &self.unseen),
+            ("hidden", &self.hidden),
+        ] {
+            counts[name] = count.load(Relaxed).into();
+        }
+        document["blocks"] = self.blocks.iter().map(|count| count.load(Relaxed)).collect();
     }
 }
+
+/// The wishes for a run.
+#[derive(Default, Debug)]
+pub struct Wanted {
+    /// The differences between what the guest does and what the observer is told.
+    pub told: Told,
+    /// The file for all events.
+    pub log: Option<PathBuf>,
+    /// The file for the document of the first breach. All CPUs wait a moment then, in which the machine can be stopped.
+    pub stop: Option<PathBuf>,
+}
+
+/// The time in which the machine can be stopped at a breach.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// Feeds an observer from all threads of QEMU.
 pub struct Watcher {
@@ -58,7 +92,7 @@ pub struct Watcher {
     concerns: Concerns,
     /// The CPUs whose accesses concern the observer.
     waits: [AtomicBool; CPUS],
-    told: Told,
+    wanted: Wanted,
     inner: Mutex<Inner>,
     /// Its numbers.
     pub counts: Counts,
@@ -67,16 +101,30 @@ pub struct Watcher {
 struct Inner {
     observer: Observer<Shared>,
     log: Option<Log>,
-    /// The frames that each CPU has stored to where no callback tells what, with the place in the code.
-    unseen: Vec<Vec<(u64, u64)>>,
+    /// The bytes that each CPU has stored where no callback tells it.
+    unseen: Vec<Vec<Unseen>>,
     /// The page that each CPU cleared last, by its virtual and physical address.
     page: Vec<(u64, u64)>,
-    /// The kernel's first value of VBAR_EL1.
-    vectors: u64,
+    /// True once there was a breach at which the machine could be stopped.
+    stopped: bool,
+}
+
+/// Bytes of a page that a CPU has stored where no callback tells it.
+#[derive(Clone, PartialEq, Eq)]
+struct Unseen {
+    pa: u64,
+    bytes: u64,
+    /// Some of them became zero, and the others are as they were.
+    zeros: bool,
+    /// The words from the first one on before it; none where they become zero: only in a table that matters, which the observer knows.
+    before: Vec<u64>,
+    pc: u64,
 }
 
 /// log2 of the bytes of a page that is cleared.
 const PAGE: u32 = 12;
+/// The bytes of the largest block that DC ZVA clears (DCZID_EL0): those of smaller ones are within it.
+const BLOCK: u64 = 2048;
 
 impl Watcher {
     /// Returns a watcher of a machine with these CPUs, at reset.
@@ -84,24 +132,18 @@ impl Watcher {
     /// # Errors
     ///
     /// The number of CPUs is not 1 to 64, or the log cannot be written.
-    pub fn new(
-        ram: Ram,
-        cores: &[Core],
-        geometry: Geometry,
-        told: Told,
-        log: Option<&Path>,
-    ) -> Result<Self, String> {
+    pub fn new(ram: Ram, cores: &[Core], geometry: Geometry, wanted: Wanted) -> Result<Self, String> {
         let ram = Arc::new(ram);
         let setup = Setup::new(geometry, cores);
-        let observer = Observer::new(&setup, Shared::new(ram.clone(), log.is_some()))?;
-        let log =
-            log.map(|path| Log::new(path, &setup)).transpose().map_err(|why| format!("the log: {why}"))?;
+        let observer = Observer::new(&setup, Shared::new(ram.clone(), wanted.log.is_some()))?;
+        let log = wanted.log.as_ref().map(|path| Log::new(path, &setup));
+        let log = log.transpose().map_err(|why| format!("the log: {why}"))?;
         let mut inner = Inner {
             observer,
             log,
             unseen: vec![Vec::new(); cores.len()],
             page: vec![(u64::MAX, 0); cores.len()],
-            vectors: 0,
+            stopped: false,
         };
         for cpu in 0..cores.len() as CpuId {
             inner.step(&Event::Reset { cpu }, 0);
@@ -110,7 +152,7 @@ impl Watcher {
             ram,
             concerns: inner.observer.concerns(),
             waits: [const { AtomicBool::new(false) }; CPUS],
-            told,
+            wanted,
             inner: Mutex::new(inner),
             counts: Counts::new(),
         })
@@ -137,7 +179,7 @@ impl Watcher {
         }
         self.counts.concern.fetch_add(1, Relaxed);
         let mut inner = self.lock();
-        inner.catch_up(cpu);
+        inner.catch_up(cpu, &self.ram);
         if waits {
             inner.step(&Event::Access { cpu, va, how: Access::Write }, pc);
         }
@@ -145,41 +187,36 @@ impl Watcher {
             let Some(value) = self.ram.word(at) else { continue };
             inner.step(&Event::Write { cpu, table: at, index: 0, value, count: 1, step: 0, was: None }, pc);
         }
-        self.look(cpu, &inner);
+        self.look(cpu, &mut inner);
     }
 
     /// Takes an instruction at EL1, before it is executed. `read` reads a general register of the CPU.
     pub fn instruction(&self, cpu: CpuId, pc: u64, what: Instruction, read: &mut dyn FnMut(u8) -> u64) {
-        let Some(what) = self.told.tell(pc, what) else {
+        let told = &self.wanted.told;
+        let Some(what) = told.tell(pc, what) else {
             self.counts.hidden.fetch_add(1, Relaxed);
             return;
         };
         match what {
             // These are frequent, and concern the order of stores alone.
             Instruction::Release => return self.ram.ordered(cpu),
-            Instruction::Zero(rt) => return self.unseen(cpu, pc, read(rt), 1),
-            Instruction::Fill(to, bytes) => return self.unseen(cpu, pc, read(to), read(bytes)),
+            Instruction::Zero(rt) => return self.unseen(cpu, pc, (read(rt), 1), true),
+            Instruction::Fill(to, left) => {
+                let (to, left) = (read(to), read(left) as i64);
+                let bytes = (to.wrapping_add_signed(left.min(0)), left.unsigned_abs());
+                return self.unseen(cpu, pc, bytes, false);
+            }
             _ => {}
         }
         let mut inner = self.lock();
-        inner.catch_up(cpu);
+        inner.catch_up(cpu, &self.ram);
         let event = match what {
-            Instruction::Tlbi(op, rt) => {
-                self.counts.tlbis.fetch_add(1, Relaxed);
-                Event::Tlbi { cpu, op, operand: self.told.operand(op, read(rt)) }
-            }
+            Instruction::Tlbi(op, rt) => Event::Tlbi { cpu, op, operand: told.operand(op, read(rt)) },
             Instruction::Dsb(kind) => Event::Dsb { cpu, kind },
             Instruction::Isb => Event::Isb { cpu },
             Instruction::Idle => Event::Leave { cpu },
+            Instruction::Msr(Register::Vbar, rt) if read(rt) >> 55u32 & 1 == 0 => return,
             Instruction::Msr(register, rt) => Event::Msr { cpu, register, value: read(rt) },
-            Instruction::Vectors(rt) => {
-                // The first in the upper half: kernels with KPTI change between several.
-                let value = read(rt);
-                if inner.vectors == 0 && value >> 55u32 & 1 == 1 {
-                    inner.vectors = value;
-                }
-                return;
-            }
             Instruction::Call => match called(read(0)) {
                 Some(Called::Off) => Event::Reset { cpu },
                 Some(Called::Reset) => {
@@ -197,27 +234,32 @@ impl Watcher {
             Instruction::Release | Instruction::Zero(_) | Instruction::Fill(..) => return,
         };
         inner.step(&event, pc);
-        self.look(cpu, &inner);
+        self.look(cpu, &mut inner);
     }
 
     /// Takes the return of a CPU to a lower exception level.
     pub fn left(&self, cpu: CpuId, pc: u64) {
         let mut inner = self.lock();
-        inner.catch_up(cpu);
+        inner.catch_up(cpu, &self.ram);
         inner.step(&Event::Leave { cpu }, pc);
-        self.look(cpu, &inner);
+        self.look(cpu, &mut inner);
     }
 
-    /// Bytes are about to be stored where no callback tells it.
-    fn unseen(&self, cpu: CpuId, pc: u64, va: u64, bytes: u64) {
+    /// Bytes are about to be stored where no callback tells it: from an address on, so many, or a block of zeros around it.
+    fn unseen(&self, cpu: CpuId, pc: u64, (va, bytes): (u64, u64), zeros: bool) {
+        let Some(more) = bytes.min(self.ram.bytes()).checked_sub(1) else { return };
         self.counts.unseen.fetch_add(1, Relaxed);
         let mut inner = self.lock();
         let va = untagged(va);
-        let last = va.saturating_add(bytes.min(self.ram.bytes()).saturating_sub(1));
+        let last = va.saturating_add(more);
         for page in (va >> PAGE..=last >> PAGE).map(|n| n << PAGE) {
+            let (first, last) = (va.max(page), last.min(page | ((1 << PAGE) - 1)));
+            if inner.observer.waits(cpu) {
+                inner.step(&Event::Access { cpu, va: first, how: Access::Write }, pc);
+            }
             let known = inner.page[usize::from(cpu)];
             // A page is cleared from its beginning on: the way to it is looked up there.
-            let pa = if known.0 == page && va & ((1 << PAGE) - 1) != 0 {
+            let pa = if known.0 == page && first != page {
                 known.1
             } else {
                 let Some(pa) = inner.observer.translate(cpu, Va(page)) else { continue };
@@ -226,27 +268,51 @@ impl Watcher {
             };
             self.ram.stored(cpu, pa);
             if self.concerns.may_have(pa) {
-                inner.unseen[usize::from(cpu)].push((pa, pc));
+                let (at, bytes) = (pa + (first - page), last - first + 1);
+                let (at, bytes) = if zeros { (at & !(BLOCK - 1), BLOCK) } else { (at, bytes) };
+                let unseen = &mut inner.unseen[usize::from(cpu)];
+                let before = if zeros { Vec::new() } else { words(&self.ram, at, bytes).collect() };
+                let new = Unseen { pa: at, bytes, zeros, before, pc };
+                if unseen.last() != Some(&new) {
+                    unseen.push(new);
+                }
             }
         }
+        self.look(cpu, &mut inner);
     }
 
-    fn look(&self, cpu: CpuId, inner: &Inner) {
+    /// Looks at the observer after a step of a CPU.
+    fn look(&self, cpu: CpuId, inner: &mut Inner) {
         if let Some(waits) = self.waits.get(usize::from(cpu)) {
             waits.store(inner.observer.waits(cpu), Relaxed);
         }
+        let Some(file) = self.wanted.stop.as_ref().filter(|_| !inner.stopped) else { return };
+        if inner.observer.findings().next().is_some_and(|worst| worst.grade == Grade::Breach) {
+            inner.stopped = true;
+            // Without the file nobody stops the machine, and the breach is in the document of its end.
+            let _ = outcome::write(file, &self.document(inner));
+            // The other CPUs wait for the lock.
+            thread::sleep(MOMENT);
+        }
     }
 
-    /// The machine stops. Calls `with` with the observer and the kernel's first value of VBAR_EL1.
+    fn document(&self, inner: &Inner) -> Value {
+        let mut document = document(&inner.observer);
+        document["version"] = json!(outcome::VERSION);
+        self.counts.add_to(&mut document);
+        document
+    }
+
+    /// The machine ends. Returns the document of the run.
     ///
     /// # Errors
     ///
     /// The log could not be written.
-    pub fn finish<R>(&self, with: impl FnOnce(&Observer<Shared>, u64) -> R) -> std::io::Result<R> {
+    pub fn finish(&self) -> std::io::Result<Value> {
         let mut inner = self.lock();
         inner.observer.finish();
         inner.log.as_mut().map_or(Ok(()), Log::finish)?;
-        Ok(with(&inner.observer, inner.vectors))
+        Ok(self.document(&inner))
     }
 }
 
@@ -260,13 +326,24 @@ impl Inner {
     }
 
     /// Takes what a CPU has stored where no callback told it.
-    fn catch_up(&mut self, cpu: CpuId) {
-        for (pa, pc) in std::mem::take(&mut self.unseen[usize::from(cpu)]) {
-            for event in self.observer.differences(cpu, pa, 1 << PAGE) {
-                self.step(&event, pc);
+    fn catch_up(&mut self, cpu: CpuId, ram: &Ram) {
+        for Unseen { pa, bytes, zeros, before, pc } in std::mem::take(&mut self.unseen[usize::from(cpu)]) {
+            for event in self.observer.differences(cpu, pa, bytes) {
+                if !zeros || matches!(event, Event::Write { value: 0, .. }) {
+                    self.step(&event, pc);
+                }
+            }
+            let slots = (pa & !7..).step_by(8).zip(&before).zip(words(ram, pa, bytes));
+            for ((table, _), value) in slots.filter(|((_, before), now)| **before != *now) {
+                self.step(&Event::Write { cpu, table, index: 0, value, count: 1, step: 0, was: None }, pc);
             }
         }
     }
+}
+
+/// Returns the words that have some bytes of RAM.
+fn words(ram: &Ram, pa: u64, bytes: u64) -> impl Iterator<Item = u64> {
+    (pa & !7..pa + bytes).step_by(8).map_while(|at| ram.word(at))
 }
 
 /// Returns an address without a tag in its highest byte.

@@ -35,6 +35,9 @@ pub enum Register {
     /// HCR_EL2. The model knows its bits E2H and TGE.
     #[serde(rename = "hcr_el2")]
     Hcr,
+    /// VBAR_EL1: the vectors of exceptions. It says where an image is that has moved; no rule concerns it.
+    #[serde(rename = "vbar_el1")]
+    Vbar,
 }
 
 impl Register {
@@ -49,6 +52,7 @@ impl Register {
         Self::Ttbr1El2,
         Self::Vttbr,
         Self::Hcr,
+        Self::Vbar,
     ];
 }
 
@@ -95,6 +99,7 @@ impl fmt::Display for Register {
             Self::Ttbr1El2 => "ttbr1_el2",
             Self::Vttbr => "vttbr_el2",
             Self::Hcr => "hcr_el2",
+            Self::Vbar => "vbar_el1",
         })
     }
 }

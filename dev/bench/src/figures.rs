@@ -7,6 +7,7 @@
 //! - `tlb`: figures of the TLB model and of hardware (`reach`);
 //! - `counts NAME`: a table of stored counts and those of Linux (`tables`);
 //! - `linux-port KIND`: a table of what `make test-linux-port` has counted;
+//! - `sites NAME`: a table of what `linmap judge` notices;
 //! - `efi`: the size of the file, and a start by firmware (`efi`);
 //! - `linux NAME`: checked by `make test-linux` on a real kernel, and left alone here.
 //!
@@ -139,8 +140,11 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
         }
         Some(("counts", name)) => tables::of(name, &repository::read(root, crate::counts::STORED)?).map(Some),
         Some(("linux-port", kind)) => crate::port::table(root, kind).map(Some),
+        Some(("sites", name)) => crate::sites::table(root, name).map(Some),
         Some(("linux", _)) => Ok(None),
-        _ => Err(format!("\"{what}\" should be linmap, example, tlb, efi, counts, linux-port or linux")),
+        _ => {
+            Err(format!("\"{what}\" should be linmap, example, tlb, efi, counts, linux-port, sites or linux"))
+        }
     }
 }
 

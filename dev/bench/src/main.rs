@@ -20,6 +20,7 @@ mod port;
 mod report;
 mod repository;
 mod samples;
+mod sites;
 mod watching;
 
 use std::fmt::Display;
@@ -50,6 +51,8 @@ const COUNTS: &str = "counts";
 const FIGURES: &str = "figures";
 /// The part that compares or stores what `make test-linux-port` has counted.
 const PORT: &str = "linux-port";
+/// The part that compares or stores how much `linmap judge` notices.
+const SITES: &str = "sites";
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -66,6 +69,9 @@ fn main() {
     }
     if arguments.first().is_some_and(|first| first == PORT) {
         return or_exit(port::run(&arguments[1..]));
+    }
+    if arguments.first().is_some_and(|first| first == SITES) {
+        return or_exit(sites::run(&arguments[1..]));
     }
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return println!("bench [NAME]...\n\n{}", list());

@@ -1,39 +1,45 @@
 //! `linmap judge`: runs an arm64 kernel under QEMU, unmodified, and judges each change of its tables.
 //!
 //! - `options`: the command line.  `machine`: the machine of a QEMU command line, and the arguments that are added.
-//! - `plugin`: finds the plugin for a QEMU.  `guest`: QEMU from its start to its end.
-//! - `names`: functions by address.  `kernel`: those that Linux has of itself.  `allow`: findings that are known.
-//! - `report`: the findings for people.  `failure`: exit status 2.
+//! - `plugin`: finds the plugin for a QEMU.  `guest`: QEMU from its start to its end.  `replay`: a saved log instead.
+//! - `names`: functions by address.  `lines`: lines of their sources.  `kernel`: functions that Linux has of itself.
+//! - `answer`: what the command adds to a document.  `allow`: findings that are known.  `report`: the findings for people.
+//! - `env`: a QEMU that judges, for build systems.  `summary`: what its runs have left.
+//! - `files`: the guest's RAM and the plugin's document.  `failure`: exit status 2.
 
 mod allow;
+mod answer;
+mod env;
 mod failure;
+mod files;
 mod guest;
 mod kernel;
+mod lines;
 mod machine;
 mod names;
 mod options;
 mod plugin;
+mod replay;
 mod report;
+mod summary;
 
-use std::fs::{self, File};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub(crate) use options::Options;
-use rustix::fs::statvfs;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use super::boot::console::Sink;
 use super::reading::schema;
-use crate::size::Size;
 use crate::status::Status;
 use crate::terminal;
-use allow::Allowed;
+use answer::Answer;
 use failure::Failure;
-use guest::{Ending, Guest};
-use kernel::Own;
-use machine::Machine;
-use names::{Names, address};
+use files::{Files, read};
+use guest::{Guest, Stop};
+use machine::{Machine, in_argument};
+use names::{Names, address, hexadecimal};
 
 /// Runs a guest and reports what was found.
 pub(crate) fn run(options: &Options) -> Status {
@@ -53,6 +59,19 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn judge(options: &Options) -> Result<Status, Failure> {
+    if let Some(directory) = &options.env {
+        return env::make(directory, options);
+    }
+    if let Some(directory) = &options.report {
+        return summary::sum_up(directory, options);
+    }
+    if let Some(directory) = &options.wrapped {
+        return env::become_qemu(directory, options);
+    }
+    let answer = Answer::new(options)?;
+    if let Some(log) = &options.replay {
+        return replay::judge(log, options, &answer);
+    }
     let version = plugin::version(&options.qemu)?;
     let plugin = plugin::find(version, options.plugins.as_deref());
     if options.check {
@@ -60,8 +79,7 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     }
     let (plugin, machine) = (plugin?, Machine::read(&options.machine, options.ram_base)?);
     let names = Names::read(options.symbols.as_deref(), machine.kernel.as_deref())?;
-    let allowed = Allowed::read(options.allow.as_deref())?;
-    let told = told(options, &names)?;
+    let mut told = told(options, &names)?;
     if options.dry_run {
         let added = machine.added(&plugin, Path::new("RAM"), Path::new("DOCUMENT"), &told);
         let shown: Vec<String> = added.iter().map(|a| a.to_string_lossy().into_owned()).collect();
@@ -69,11 +87,36 @@ fn judge(options: &Options) -> Result<Status, Failure> {
         return Ok(Status::Fine);
     }
     let files = Files::new(&machine)?;
-    let added = machine.added(&plugin, &files.ram, &files.document(), &told);
+    let (stopped, monitor) = (files.path("stopped.json"), files.path("monitor"));
+    if options.stop {
+        told += &format!(",stop={}", in_argument(&stopped));
+    }
+    let mut added = machine.added(&plugin, &files.ram, &files.document(), &told);
+    if options.stop {
+        added.extend(machine.opened(&monitor, &files.path("gdb")));
+    }
     let console = match (options.quiet, options.json) {
         (true, _) => None,
         (_, true) => Some(Sink::Stderr),
         _ => Some(Sink::Stdout),
+    };
+    // The functions are those of the moment of the breach.
+    let names = RefCell::new(Some(names));
+    let conclude = |document: Value, ended: &str, time: Duration| -> Result<Status, Failure> {
+        let names = names.take().unwrap_or_default();
+        let names = names.in_guest(address(&document["vectors"]), || files.own(&machine));
+        answer.give(document, &names, ended, time)
+    };
+    let paused = || -> Result<Status, Failure> {
+        let status = conclude(read(&stopped), "a breach", Duration::ZERO)?;
+        let path = |name: &str| files.path(name).display().to_string();
+        terminal::note(format!(
+            "the machine is paused until it is ended by Ctrl-C: \
+             `gdb-multiarch -ex 'target remote {}'` and `linmap dump qemu:{}` look at it",
+            path("gdb"),
+            path("monitor")
+        ));
+        Ok(status)
     };
     let guest = Guest {
         program: &options.qemu,
@@ -81,40 +124,40 @@ fn judge(options: &Options) -> Result<Status, Failure> {
         seconds: options.seconds,
         until: options.until.as_deref(),
         console,
+        stop: options.stop.then_some(Stop { at: &stopped, monitor: &monitor, paused: &paused }),
     };
     let ended = guest.run()?;
+    if let Some(status) = ended.paused {
+        return Ok(status);
+    }
     let document = files.read(&ended)?;
     if options.hide.is_some() && document["counts"]["hidden"].as_u64().is_none_or(|hidden| hidden == 0) {
         let why = "--hide has hidden nothing: the guest executed no such instruction there; a Linux that moves is booted with `nokaslr`";
         return Err(Failure::NotJudged(why.into()));
     }
-    let names = names.in_guest(address(&document["vectors"]), || files.own(&machine));
-    let mut document = names.named(document);
-    allowed.apply(&mut document);
-    let document = concluded(document, &ended, options.strict);
-    if options.json {
-        terminal::print_document(&document).map_err(Failure::Output)?;
-    } else {
-        terminal::print(&report::of(&document, &names)).map_err(Failure::Output)?;
-    }
-    Ok(if document["ok"] == true { Status::Fine } else { Status::Findings })
+    conclude(document, &ended.why.to_string(), ended.time)
 }
 
 /// Returns more arguments of the plugin: the log, and those by which the judge is told of something else than the guest does.
 fn told(options: &Options, names: &Names) -> Result<String, Failure> {
     let log = options.log.as_ref().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
-    let mut told = log
-        .map_or_else(String::new, |path| format!(",log={}", path.display().to_string().replace(',', ",,")));
+    let mut told = log.map_or_else(String::new, |path| format!(",log={}", in_argument(&path)));
     if let Some(hide) = &options.hide {
         let refused =
             |why: &str| Failure::Refused { option: "--hide".into(), value: hide.clone(), why: why.into() };
         let (kind, function) = hide.split_once(':').map_or((hide.as_str(), None), |(k, f)| (k, Some(f)));
         if !["tlbi", "dsb", "isb"].contains(&kind) {
-            return Err(refused("it is tlbi, dsb or isb, and of one function with `:FUNCTION`"));
+            return Err(refused(
+                "it is tlbi, dsb or isb, of one function with `:FUNCTION`, at one address with `:0xADDRESS`",
+            ));
         }
-        let range = match function {
-            None => (0, u64::MAX),
-            Some(name) => names.function(name).ok_or_else(|| refused("the symbols have no such function"))?,
+        let one = function.filter(|name| name.starts_with("0x")).and_then(hexadecimal);
+        let range = match (one, function) {
+            (Some(at), _) => (at, at.saturating_add(4)),
+            (None, None) => (0, u64::MAX),
+            (None, Some(name)) => {
+                names.function(name).ok_or_else(|| refused("the symbols have no such function"))?
+            }
         };
         told += &format!(",hide={kind}@{:x}-{:x}", range.0, range.1);
     }
@@ -145,76 +188,4 @@ fn check(
     };
     terminal::print(&text).map_err(Failure::Output)?;
     Ok(status)
-}
-
-/// Adds what the command knows of a run to the plugin's document.
-fn concluded(mut document: Value, ended: &Ending, strict: bool) -> Value {
-    let of = |grade: &str| {
-        let found = document["findings"].as_array().into_iter().flatten();
-        found.filter(|finding| finding["grade"] == grade && finding.get("allowed").is_none()).count()
-    };
-    let [breaches, suspects, hints] = ["breach", "suspect", "hint"].map(of);
-    document["schema"] = schema("judge").into();
-    document["ok"] = (breaches == 0 && !(strict && suspects != 0)).into();
-    document["breaches"] = breaches.into();
-    document["suspects"] = suspects.into();
-    document["hints"] = hints.into();
-    document["milliseconds"] = (ended.time.as_millis() as u64).into();
-    document["ended_by"] = ended.why.to_string().into();
-    document
-}
-
-/// The files of a run. They go with it.
-struct Files {
-    directory: TempDir,
-    /// The guest's RAM. In a file system in memory: on a disk it takes minutes.
-    ram: PathBuf,
-    _ram: TempDir,
-}
-
-impl Files {
-    fn new(machine: &Machine) -> Result<Self, Failure> {
-        let failed = |path: &str| {
-            let path = path.into();
-            move |error| Failure::File { path, error }
-        };
-        let directory = TempDir::new().map_err(failed("a temporary directory"))?;
-        let room =
-            statvfs("/dev/shm").map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize));
-        if room < machine.ram.0 {
-            return Err(Failure::NotJudged(format!(
-                "the guest's RAM is a file in /dev/shm, which has {} left, and it needs {}",
-                Size(room),
-                machine.ram
-            )));
-        }
-        let in_memory = TempDir::with_prefix_in("linmap-judge-", "/dev/shm").map_err(failed("/dev/shm"))?;
-        let ram = in_memory.path().join("ram");
-        let sized = File::create(&ram).and_then(|file| file.set_len(machine.ram.0));
-        sized.map_err(failed("/dev/shm"))?;
-        Ok(Self { directory, ram, _ram: in_memory })
-    }
-
-    /// The document that the plugin writes.
-    fn document(&self) -> PathBuf {
-        self.directory.path().join("judged.json")
-    }
-
-    /// Reads the functions that a Linux guest's memory has of itself.
-    fn own(&self, machine: &Machine) -> Option<Own> {
-        kernel::read(&File::open(&self.ram).ok()?, machine.base)
-    }
-
-    /// Reads the document of a run that has ended.
-    fn read(&self, ended: &Ending) -> Result<Value, Failure> {
-        let text = fs::read_to_string(self.document()).unwrap_or_default();
-        let document: Value = serde_json::from_str(&text).unwrap_or_default();
-        if document.is_null() {
-            return Err(Failure::NotJudged(format!("QEMU left no document: {}", ended.why)));
-        }
-        if document["blocks"][1].as_u64().is_none_or(|blocks| blocks == 0) {
-            return Err(Failure::NotJudged(format!("the guest executed nothing at EL1: {}", ended.why)));
-        }
-        Ok(document)
-    }
 }

@@ -50,6 +50,7 @@ pub(crate) use error::{SourceError, is_address};
 pub(crate) use facts::{Cpu, Kernel};
 pub(crate) use opened::{Opened, Tables};
 pub(crate) use pause::Pause;
+pub(crate) use qemu::{Monitor, MonitorError};
 pub(crate) use saved::SCHEMA as DUMP_SCHEMA;
 pub(crate) use saved::{cpu_document, kernel_document, limits_document, row as dump_row};
 pub(crate) use seconds::Seconds;

@@ -24,7 +24,7 @@ use linmap::Pa;
 pub(crate) use error::QemuError;
 
 use self::ahead::Ahead;
-use self::monitor::Monitor;
+pub(crate) use self::monitor::{Monitor, MonitorError};
 use self::passes::Halting;
 use self::stub::{BorrowedStub, GOODBYE};
 use super::error::{Problem, and_released};

@@ -1,18 +1,21 @@
 //! `linmap judge`: the image under QEMU's plugin, as it is, and as if it left something out. Needs the plugin, which is built
 //! with the tests of its crate, and a QEMU that `dev/scripts/judge.sh --qemu` finds.
 
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json_schema;
 
 /// A directory with the plugin, as users have it.
-fn plugins() -> &'static Path {
+pub(crate) fn plugins() -> &'static Path {
     static PLUGINS: LazyLock<TempDir> = LazyLock::new(|| {
         let test = std::env::current_exe().expect("this program");
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -25,12 +28,12 @@ fn plugins() -> &'static Path {
 }
 
 /// The directory with the image and the QEMU of tests.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory").to_owned()
 }
 
 /// Returns a QEMU that takes plugins, or says that nothing is tested.
-fn qemu() -> Option<PathBuf> {
+pub(crate) fn qemu() -> Option<PathBuf> {
     let fetched = target().join("judge/qemu-system-aarch64");
     let installed = PathBuf::from("qemu-system-aarch64");
     let takes_plugins = |program: &&PathBuf| {
@@ -49,15 +52,21 @@ fn qemu() -> Option<PathBuf> {
 fn judge(qemu: &Path, cpu: &str, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     command.arg("judge").args(options).arg("--qemu").arg(qemu);
-    command.arg("--plugins").arg(plugins());
-    command.args(["--", "-M", "virt", "-cpu", cpu, "-smp", "2", "-m", "1G", "-nic", "none", "-nographic"]);
-    command.arg("-kernel").arg(target().join("linmap.img")).args(["-append", "run=selftest"]);
+    command.arg("--plugins").arg(plugins()).args(machine(cpu));
     command.output().expect("the command runs")
+}
+
+/// QEMU's arguments for the image.
+fn machine(cpu: &str) -> Vec<OsString> {
+    let image = target().join("linmap.img").into_os_string();
+    let machine = ["--", "-M", "virt", "-cpu", cpu, "-smp", "2", "-m", "1G", "-nic", "none", "-nographic"];
+    let kernel = ["-append", "run=selftest", "-kernel"];
+    machine.iter().chain(&kernel).map(OsString::from).chain([image]).collect()
 }
 
 /// Returns the document of a run that ended with a status.
 #[track_caller]
-fn document(output: &Output, status: i32) -> Value {
+pub(crate) fn document(output: &Output, status: i32) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(status), "{said}");
     let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
@@ -112,6 +121,8 @@ fn functions_are_named() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("breach: a table page is given back") && text.contains("linmap::"), "{text}");
+    // The image has lines, of its own code and of the library's.
+    assert!(text.contains("crates/linmap/src/") && text.contains(".rs:"), "{text}");
     assert!(text.contains("not judged: loads"), "{text}");
     let refused = judge(&qemu, "max", &["--symbols", elf, "--hide", "tlbi:no_such_function"]);
     assert_eq!(refused.status.code(), Some(2));
@@ -147,6 +158,137 @@ fn what_is_known_is_allowed_and_all_is_logged() {
     // The machine and the tables are no events of the observer's own.
     let others = events(r#""event":"machine""#) + events(r#""event":"link""#);
     assert_eq!(text.lines().count() as u64 - others, number("events"));
+}
+
+/// A log that is judged again has the same findings, at the same events. `--at` shows what CPUs have at one of them.
+#[test]
+fn a_log_is_judged_again() {
+    let Some(qemu) = qemu() else { return };
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let log = directory.path().join("log");
+    let log = log.to_str().expect("a path in UTF-8");
+    let judged = document(&judge(&qemu, "max", &["--json", "--log", log, "--localise"]), 1);
+    let replay = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+        command.args(["judge", "--replay", log]).args(more).output().expect("the command runs")
+    };
+    let again = document(&replay(&["--json"]), 1);
+    assert_eq!((&judged["findings"], &judged["sites"]), (&again["findings"], &again["sites"]));
+    assert_eq!((&judged["vectors"], &again["ended_by"]), (&again["vectors"], &"the log ended".into()));
+    let findings = again["findings"].as_array().expect("findings");
+    let breach = findings.iter().find(|f| f["grade"] == "breach" && f["tlbi"].is_object());
+    let breach = breach.expect("a TLBI was for one CPU alone");
+    let at = breach["store"]["step"]["event"].to_string();
+    let moment = document(&replay(&["--json", "--at", &at]), 0);
+    assert_eq!(moment["at"]["event"], breach["store"]["step"]["event"]);
+    let facts: Vec<&str> =
+        moment["at"]["facts"].as_array().expect("facts").iter().flat_map(Value::as_str).collect();
+    assert!(facts.iter().any(|f| f.starts_with("the tables at")), "{moment:#}");
+    assert!(facts.iter().any(|f| f.contains("may hold")), "{moment:#}");
+    let text = replay(&["--at", &at]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(text.contains(&format!("event {at}: cpu")) && text.contains("may hold"), "{text}");
+    for (options, said) in [
+        (&["--at", "99999999"][..], "it has no event 99999999"),
+        (&["--at", "1", "--", "-M", "virt"], "cannot be used"),
+    ] {
+        let refused = replay(options);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(said), "{refused:?}");
+    }
+    std::fs::write(log, "no log\n").expect("room");
+    let refused = replay(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("line 1"), "{refused:?}");
+}
+
+/// The machine stands still at its first breach, and its monitor is open.
+#[test]
+fn a_machine_is_paused_at_a_breach() {
+    let Some(qemu) = qemu() else { return };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(["judge", "--quiet", "--stop", "--localise", "--qemu"]).arg(&qemu);
+    command.arg("--plugins").arg(plugins()).args(machine("max"));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
+    let said = BufReader::new(child.stderr.take().expect("piped"));
+    let paused = said.lines().map_while(Result::ok).find(|line| line.contains("is paused"));
+    let paused = paused.expect("it says that it is paused");
+    let source = paused.split('`').find_map(|word| word.strip_prefix("linmap dump ")).expect("a command");
+    let dump = Command::new(env!("CARGO_BIN_EXE_linmap")).args(["dump", source]).output().expect("it runs");
+    let tables = String::from_utf8_lossy(&dump.stdout);
+    assert!(dump.status.success() && tables.contains("Linear Mapping"), "{dump:?}");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("breach: ") && text.contains("1 breaches"), "{text}");
+}
+
+/// Build systems start a QEMU that judges: its console and exit status are QEMU's, and what cannot be judged runs all the same.
+#[test]
+fn a_folder_has_a_qemu_that_judges() {
+    let Some(qemu) = qemu() else { return };
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let linmap = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+        command.arg("judge").args(arguments).arg(directory.path()).output().expect("the command runs")
+    };
+    let (program, plugins) = (qemu.to_str().expect("UTF-8"), plugins().to_str().expect("UTF-8"));
+    let made = linmap(&["--qemu", program, "--plugins", plugins, "--env"]);
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(linmap(&["--report"]).status.code(), Some(2));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(directory.path().join("qemu-system-aarch64"));
+        command.args(arguments).output().expect("QEMU runs")
+    };
+    let version = run(&["--version"]);
+    assert!(String::from_utf8_lossy(&version.stdout).starts_with("QEMU emulator version 10."), "{version:?}");
+    let machine: Vec<OsString> = machine("max").split_off(1);
+    let machine: Vec<&str> = machine.iter().map(|word| word.to_str().expect("UTF-8")).collect();
+    let booted = run(&machine);
+    let console = String::from_utf8_lossy(&booted.stdout);
+    assert!(booted.status.success() && console.contains(r#""finished":true"#), "{booted:?}");
+    let report = linmap(&["--json", "--report"]);
+    let sum: Value = serde_json::from_slice(&report.stdout).expect("a document");
+    assert_eq!(
+        (report.status.code(), &sum["runs"], &sum["ok"]),
+        (Some(0), &1.into(), &true.into()),
+        "{sum:#}"
+    );
+
+    // One whose CPUs QEMU does not emulate, and which does not start; and a guest that is wrong.
+    let refused = run(&["-M", "none", "-smp", "1", "-accel", "tcg", "-enable-kvm", "-S", "-bad"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    let wrong = ["-device", "loader,addr=0x47000000,data=1,data-len=8", "-kernel"];
+    let tables = target().join("tables.elf");
+    let tables = tables.to_str().expect("UTF-8");
+    let virt = ["-M", "virt,mte=on", "-cpu", "max", "-m", "128M", "-nic", "none", "-nographic"];
+    run(&[&virt[..], &wrong, &[tables]].concat());
+    let report = linmap(&["--json", "--report"]);
+    let sum: Value = serde_json::from_slice(&report.stdout).expect("a document");
+    let faults = json_schema::faults(&json_schema::read("linmap.judge-report-1"), &sum);
+    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!((report.status.code(), &sum["runs"]), (Some(1), &3.into()), "{sum:#}");
+    let why = sum["not_judged"][0]["why"].as_str().expect("a reason");
+    assert!(why.contains("TCG") && sum["breaches"].as_u64() > Some(3), "{sum:#}");
+    let annotations = linmap(&["--github", "--report"]);
+    let annotations = String::from_utf8_lossy(&annotations.stdout);
+    let all = annotations.lines().all(|line| line.starts_with("::") && line.matches("::").count() >= 2);
+    assert!(all && annotations.contains("::error title=linmap judge%3A Freed::breach: "), "{annotations}");
+    let text = linmap(&["--report"]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(
+        text.contains("by_stp") && text.contains("3 runs: ") && text.contains("not judged: -M none"),
+        "{text}"
+    );
+    // The guests' RAM is gone.
+    let left = std::fs::read_dir("/dev/shm").expect("it is there").map_while(Result::ok);
+    let own = std::fs::read_dir(directory.path()).expect("it is there").map_while(Result::ok);
+    let names: Vec<String> =
+        own.filter_map(|e| e.file_name().to_str()?.strip_suffix(".run.json").map(str::to_owned)).collect();
+    let left: Vec<_> =
+        left.filter(|e| names.iter().any(|name| e.file_name().to_string_lossy().contains(name))).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// `--check` names a missing plugin, and `--dry-run` prints the arguments that are added. Neither starts a guest.

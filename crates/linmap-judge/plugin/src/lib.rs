@@ -1,7 +1,8 @@
 //! The QEMU plugin of `linmap judge`: shows what a guest does at EL1 to a [`Watcher`].
 //!
 //! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
-//! the document goes when QEMU ends; `log=FILE`, where all events go; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//! the document goes when QEMU ends; `log=FILE`, where all events go; `stop=FILE`, where the document goes at the first breach, at which all
+//! CPUs wait a moment; `unlink=FILE`, a file that goes when the guest runs; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
 //!
 //! - `qemu`: QEMU's functions.
 //! - `registers`: the registers of the CPU that calls the plugin.
@@ -10,19 +11,20 @@
 mod qemu;
 mod registers;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use linmap::{Geometry, Granule, OaFormat};
-use linmap_judge::decode::Instruction;
-use linmap_judge::outcome::document;
+use linmap_judge::decode::{Instruction, may_store};
+use linmap_judge::outcome;
 use linmap_judge::ram::Ram;
 use linmap_judge::told::Told;
-use linmap_judge::watcher::{Store, Watcher};
+use linmap_judge::watcher::{Store, Wanted, Watcher};
 use linmap_model::Core;
 
 use crate::qemu::{
@@ -31,6 +33,7 @@ use crate::qemu::{
     qemu_plugin_mem_size_shift, qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_insn_exec_cb,
     qemu_plugin_register_vcpu_mem_cb, qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
 };
+use crate::registers::Lower;
 
 /// The version of plugins that this one is; QEMU reads it.
 #[unsafe(no_mangle)]
@@ -40,18 +43,22 @@ pub static qemu_plugin_version: c_int = VERSION;
 struct Plugin {
     watcher: Watcher,
     out: PathBuf,
+    /// A file that QEMU has opened once the guest runs, and that nobody needs then.
+    unlink: Mutex<Option<PathBuf>>,
 }
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+thread_local! {
+    /// True while the CPU of this thread runs a program in AArch32: from its return to EL0 until the next return.
+    static IN_AARCH32: Cell<bool> = const { Cell::new(false) };
+}
 
 /// An instruction that concerns the observer, where it stands.
 struct Site {
     pc: u64,
     what: Instruction,
 }
-
-/// The blocks that were translated at each exception level; the last counts those of AArch32.
-static BLOCKS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 /// QEMU calls this when it has loaded the plugin. Returns 0, or -1 if the plugin cannot work.
 ///
@@ -106,10 +113,10 @@ impl Info {
         for (name, value) in named.iter().filter(|(name, _)| ["hide", "localise", "shift"].contains(name)) {
             told.argument(name, value)?;
         }
-        Ok(Plugin {
-            watcher: Watcher::new(ram, &cores, geometry, told, named.get("log").map(Path::new))?,
-            out: get("out")?.into(),
-        })
+        let file = |name: &str| named.get(name).map(PathBuf::from);
+        let wanted = Wanted { told, log: file("log"), stop: file("stop") };
+        let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
+        Ok(Plugin { watcher, out: get("out")?.into(), unlink: Mutex::new(file("unlink")) })
     }
 }
 
@@ -136,8 +143,17 @@ extern "C" fn ended(_: *mut c_void) {
 /// Asks QEMU for callbacks where a block does something that concerns the observer. A block is of one exception level: that of the
 /// CPU that needs it.
 fn instrument(block: *mut Opaque) {
-    let level = registers::current_level();
-    BLOCKS[level.map_or(4, usize::from)].fetch_add(1, Relaxed);
+    let Some(Plugin { watcher, unlink, .. }) = PLUGIN.get() else { return };
+    if let Some(file) = unlink.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // One that is gone already is as well.
+        let _ = std::fs::remove_file(file);
+    }
+    // SAFETY: QEMU calls with a block that it translates, which has an instruction.
+    let first = unsafe { qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) };
+    // QEMU shows no other state then. The vectors, by which the CPU comes back, are in the upper half.
+    let is_a32 = IN_AARCH32.get() && first >> 32u32 == 0;
+    let level = registers::current_level().filter(|_| !is_a32);
+    watcher.counts.blocks[level.map_or(4, usize::from)].fetch_add(1, Relaxed);
     if level != Some(1) {
         return;
     }
@@ -160,8 +176,7 @@ fn instrument(block: *mut Opaque) {
             // SAFETY: it is an instruction of the block. The site lives for ever.
             unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, flags, site) };
         }
-        // Loads and stores (C4.1): bits 27 and 25 are 1 and 0.
-        if word >> 25u32 & 0b0101 == 0b0100 {
+        if may_store(word) {
             let place = std::ptr::without_provenance_mut(pc as usize);
             // SAFETY: it is an instruction of the block. The callback takes the place as a number.
             unsafe {
@@ -185,8 +200,12 @@ extern "C" fn executed(cpu: c_uint, data: *mut c_void) {
     let site = unsafe { &*data.cast::<Site>() };
     let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
     let cpu = cpu as u8;
-    if site.what == Instruction::Return && registers::returns_to_el0() != Some(false) {
-        watcher.left(cpu, site.pc);
+    if site.what == Instruction::Return {
+        let to = registers::returns_to();
+        IN_AARCH32.set(to == Some(Lower::AArch32));
+        if to != Some(Lower::No) {
+            watcher.left(cpu, site.pc);
+        }
     }
     watcher.instruction(cpu, site.pc, site.what, &mut registers::general);
 }
@@ -209,14 +228,8 @@ extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
 
 /// QEMU ends: what was found is written down. Without a document the command says that nothing was judged.
 fn finish() {
-    let Some(Plugin { watcher, out }) = PLUGIN.get() else { return };
-    let written = watcher.finish(|observer, vectors| document(observer, &watcher.counts, vectors)).and_then(
-        |mut document| {
-            document["blocks"] = BLOCKS.iter().map(|count| count.load(Relaxed)).collect();
-            std::fs::write(out, format!("{document:#}\n"))
-        },
-    );
-    if let Err(why) = written {
+    let Some(Plugin { watcher, out, .. }) = PLUGIN.get() else { return };
+    if let Err(why) = watcher.finish().and_then(|document| outcome::write(out, &document)) {
         let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
     }
 }

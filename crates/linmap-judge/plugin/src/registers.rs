@@ -88,8 +88,23 @@ pub(crate) fn current_level() -> Option<u8> {
     level(read(handles().pstate)?)
 }
 
-/// Returns true if an exception return from EL1 goes to EL0, in AArch32 as well; `None` if that is not known.
-pub(crate) fn returns_to_el0() -> Option<bool> {
+/// Where an exception return from EL1 goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lower {
+    /// It stays at EL1.
+    No,
+    /// EL0.
+    El0,
+    /// EL0 in AArch32.
+    AArch32,
+}
+
+/// Returns where an exception return from EL1 goes; `None` if that is not known.
+pub(crate) fn returns_to() -> Option<Lower> {
     let state = read(handles().spsr)?;
-    Some(state & 0xf == 0)
+    Some(match state & 0x1f {
+        0 => Lower::El0,
+        0x10 => Lower::AArch32,
+        _ => Lower::No,
+    })
 }

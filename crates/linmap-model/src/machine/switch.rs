@@ -27,6 +27,7 @@ impl Machine {
             }
             Register::Ttbr0El2 | Register::Ttbr1El2 | Register::Vttbr => self.load(cpu, register, value),
             Register::Hcr => self.set_hcr(cpu, value),
+            Register::Vbar => Ok(()),
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) struct Cpu {
     pub(super) asids: HashMap<u16, TreeId>,
     pub(super) issued: Vec<Issued>,
     pub(super) fresh: Vec<Fresh>,
+    /// Its last context synchronisation.
+    pub(super) synchronised: usize,
     /// The contiguous runs that it was the last to store to, with its last store.
     pub(super) runs: BTreeMap<Run, Stored>,
     /// The tree of the upper half that it had before.
@@ -48,6 +50,7 @@ impl Cpu {
             asids: HashMap::new(),
             issued: Vec::new(),
             fresh: Vec::new(),
+            synchronised: 0,
             runs: BTreeMap::new(),
             before: None,
             twin: None,
@@ -103,8 +106,11 @@ impl Cpu {
         Some(TreeId { root, half })
     }
 
-    /// Returns the format of the tables of a half, or `None` if TCR has none that is known.
+    /// Returns the format of the tables of a half, or `None` if they are big-endian, or TCR has none that is known.
     pub(super) fn format(&self, half: usize, default: Geometry) -> Option<Format> {
+        if self.has(Register::Sctlr, sctlr::EE) {
+            return None;
+        }
         let types = self.get(Register::Mair).map_or_else(Types::default, Types::new);
         let geometry = self.get(Register::Tcr).map_or(Some(default), |value| tcr::geometry(value, half))?;
         let set_by_walkers = [tcr::HA, tcr::HA | tcr::HD].map(|bits| self.has(Register::Tcr, bits));

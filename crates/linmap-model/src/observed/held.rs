@@ -71,6 +71,14 @@ impl Issued {
     }
 }
 
+/// The effect of an invalidation.
+pub(super) struct Completed {
+    /// The entries that it should have dropped and came too early for.
+    pub(super) early: Vec<Entry>,
+    /// True if it dropped something.
+    pub(super) dropped: bool,
+}
+
 impl Entry {
     /// The addresses that it may translate: those of its descriptor, or of the whole run.
     fn span(&self) -> (u64, u64) {
@@ -145,6 +153,8 @@ pub(super) struct Held {
     open: HashMap<CpuId, BTreeSet<u64>>,
 }
 
+/// The entries of the same addresses; with more the oldest is forgotten. A kernel that never invalidates has been told of by then.
+const SAME_ADDRESSES: usize = 64;
 /// The number of a CPU's last open entries that its invalidations are compared with, though they are for other addresses.
 const COMPARED: usize = 64;
 
@@ -160,11 +170,13 @@ impl Held {
             parts(old) == parts(&entry)
         };
         let keys = Self::keys(&entry);
-        let mut here = self.index.get(&keys[0]).into_iter().flatten();
-        if let Some(&id) = here.find(|id| self.entries.get(id).is_some_and(equal)) {
+        let here = self.index.get(&keys[0]).map(Vec::as_slice).unwrap_or_default();
+        let same = here.iter().copied().find(|id| self.entries.get(id).is_some_and(equal));
+        let oldest = here.first().copied().filter(|_| here.len() == SAME_ADDRESSES);
+        if let Some(id) = same {
             entry.holders |= self.entries[&id].holders;
-            self.remove(id);
         }
+        same.or(oldest).into_iter().for_each(|id| self.remove(id));
         let (id, cpu) = (self.next, entry.stored.step.cpu);
         self.next += 1;
         for key in keys {
@@ -333,17 +345,20 @@ impl Held {
         self.of_tree(tree).map(|(_, entry)| entry).filter(holds)
     }
 
-    /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone.
-    pub(super) fn order(&mut self, cpu: CpuId, alone: bool, now: usize) {
-        let Some(ids) = self.unordered.get_mut(&cpu) else { return };
+    /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone. Returns true if there was something.
+    pub(super) fn order(&mut self, cpu: CpuId, alone: bool, now: usize) -> bool {
+        let Some(ids) = self.unordered.get_mut(&cpu) else { return false };
         let entries = &mut self.entries;
+        let mut orders = false;
         ids.retain(|id| {
             let Some(entry) = entries.get_mut(id) else { return false };
             let ordered = !alone || entry.holders & !(1 << cpu) == 0;
+            orders |= ordered || entry.ordered_here.is_none();
             entry.ordered = entry.ordered.or(ordered.then_some(now));
             entry.ordered_here = entry.ordered_here.or(Some(now));
             !ordered
         });
+        orders
     }
 
     /// A CPU comes to a tree: it may fetch what can still be fetched of it.
@@ -355,8 +370,8 @@ impl Held {
         }
     }
 
-    /// Completes an invalidation on some CPUs. Returns the entries that it should have dropped and came too early for.
-    pub(super) fn complete(&mut self, issued: &Issued, cpus: u64) -> Vec<Entry> {
+    /// Completes an invalidation on some CPUs.
+    pub(super) fn complete(&mut self, issued: &Issued, cpus: u64) -> Completed {
         let Issued { what, step, .. } = issued;
         let mut ids = match what.addresses {
             Some((first, last)) => [0, 1].iter().flat_map(|&half| self.ids(half, first, last)).collect(),
@@ -367,7 +382,7 @@ impl Held {
                 self.open.get(&step.cpu).into_iter().flat_map(|open| open.iter().rev().take(COMPARED)),
             );
         }
-        let (mut early, mut rest) = (Vec::new(), Vec::new());
+        let (mut early, mut rest, mut dropped) = (Vec::new(), Vec::new(), false);
         for id in ids {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             // What is stored after a TLBI has nothing to do with it.
@@ -379,6 +394,7 @@ impl Held {
             let miss = match entry.is_for(what) {
                 Ok(hit) if ordered.is_some_and(|at| at < step.at) => {
                     let (left, others) = (entry.members & !hit, entry.holders & !cpus);
+                    dropped |= entry.holders & cpus != 0;
                     if others != 0 && left != 0 {
                         rest.push(Entry { members: left, holders: entry.holders & cpus, ..entry.clone() });
                     }
@@ -412,7 +428,7 @@ impl Held {
             }
         }
         rest.into_iter().filter(|entry| entry.holders != 0).for_each(|entry| self.add(entry));
-        early
+        Completed { early, dropped }
     }
 
     /// Forgets what the TLB of a CPU may hold.

@@ -11,22 +11,28 @@
 //! - `tree`: the tables of loaded trees.
 //! - `held`: what CPUs may hold though the tables have it no more.
 //! - `filter`: the physical addresses of tables and of what CPUs may hold, so that other stores cost little.
-//! - `report`: findings as values.
-//! - `observer`, `store`, `run`: the steps. `replay`: those of a saved log.
+//! - `report`: findings as values. `document`: as JSON. `sites`: TLBIs and DSBs, and whether anything needed them.
+//! - `observer`, `store`, `run`: the steps. `questions`: what can be asked between two. `replay`: the steps of a saved log.
 
 mod cpu;
+mod document;
 mod filter;
 mod held;
 mod memory;
 mod observer;
+mod questions;
 mod replay;
 mod report;
 mod run;
+mod sites;
 mod store;
 mod tree;
 mod types;
 
+pub use self::document::document;
 pub use self::memory::{Linked, Memory, Told};
-pub use self::observer::{Concerns, Observer};
-pub use self::replay::watch;
+pub use self::observer::Observer;
+pub use self::questions::Concerns;
+pub use self::replay::{Placed, watch, watch_to};
 pub use self::report::{Finding, Grade, Miss, Missed, Step, Stored};
+pub use self::sites::{Kind, Site};

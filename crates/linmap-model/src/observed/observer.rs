@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
-use super::filter::Asked;
 use super::held::{self, Held, Issued, Kind};
 use super::memory::Memory;
 use super::report::{Finding, Grade, Miss, Missed, Step, Stored};
+use super::sites::Sites;
 use super::tree::{Format, Moved, Tables, TreeId};
 use crate::asid::Asid;
 use crate::space::Context;
@@ -31,6 +31,8 @@ const KEPT: usize = 256;
 const SHOWN: usize = 12;
 /// The words of the largest table.
 const MOST_WORDS: usize = 1 << 13;
+/// The invalidations of a CPU that wait for its DSB; with more the oldest are forgotten.
+const ISSUED: usize = 4096;
 /// The events after which a CPU that neither returned nor idled has ended what it did.
 const LONG: usize = 4_000_000;
 
@@ -42,25 +44,13 @@ pub struct Observer<M> {
     pub(super) trees: HashMap<TreeId, Tree>,
     pub(super) tables: Tables,
     pub(super) held: Held,
-    now: usize,
+    pub(super) now: usize,
     log: VecDeque<(usize, u64, Event)>,
-    found: BTreeMap<(Grade, Rule, u64), Finding>,
+    pub(super) found: BTreeMap<(Grade, Rule, u64), Finding>,
     pub(super) unknown: usize,
-}
-
-/// Tells other threads whether a store concerns an observer.
-#[derive(Clone, Debug)]
-pub struct Concerns {
-    tables: Asked,
-    held: Asked,
-}
-
-impl Concerns {
-    /// Returns true if a store to a physical address may concern the observer: a table is there, or something that CPUs may hold leads
-    /// there.
-    pub fn may_have(&self, pa: u64) -> bool {
-        self.tables.may_have(pa) || self.held.may_have(pa)
-    }
+    pub(super) sites: Sites,
+    /// The first value of VBAR_EL1 in the upper half.
+    pub(super) vectors: Option<u64>,
 }
 
 impl<M: Memory> Observer<M> {
@@ -82,70 +72,19 @@ impl<M: Memory> Observer<M> {
             log: VecDeque::with_capacity(KEPT),
             found: BTreeMap::new(),
             unknown: 0,
+            sites: Sites::default(),
+            vectors: None,
         })
-    }
-
-    /// Returns the number of events so far.
-    pub const fn events(&self) -> usize {
-        self.now
-    }
-
-    /// Returns the number of tables that were linked and are not judged: their memory is not known, or they are in too many places.
-    pub const fn unknown_tables(&self) -> usize {
-        self.unknown
-    }
-
-    /// Returns the memory, as it was given.
-    pub const fn memory_mut(&mut self) -> &mut M {
-        &mut self.memory
-    }
-
-    /// Returns a value by which other threads tell whether a store concerns the observer.
-    pub fn concerns(&self) -> Concerns {
-        Concerns { tables: self.tables.asked(), held: self.held.asked() }
-    }
-
-    /// Returns true if a CPU's accesses concern the observer: it has made something valid, and did not execute a DSB and an ISB since.
-    pub fn waits(&self, cpu: CpuId) -> bool {
-        self.cpus.get(usize::from(cpu)).is_some_and(|cpu| !cpu.fresh.is_empty())
-    }
-
-    /// Returns the physical address that the tables of a CPU have for a virtual one.
-    pub fn translate(&self, cpu: CpuId, va: Va) -> Option<u64> {
-        let id = self.cpus.get(usize::from(cpu))?.loaded[usize::from(va.0 >> 55u32 & 1 == 1)]?;
-        let format = self.trees.get(&id)?.format;
-        let at = self.tables.leaf((id.root, &format.root(id)), &format, va.0)?;
-        Some(at.leaf.oa_at(va.0))
-    }
-
-    /// Compares the slots in some bytes with the memory, and returns the steps that make them what it has: stores by a CPU that no event
-    /// told. Access flags and dirty bits are the walkers'.
-    pub fn differences(&mut self, cpu: CpuId, pa: u64, bytes: u64) -> Vec<Event> {
-        const WALKERS: u64 = Attributes::ACCESSED.bits() | Attributes::READ_ONLY.bits();
-        let mut steps = Vec::new();
-        for frame in (pa >> 12u32..=pa.saturating_add(bytes.saturating_sub(1)) >> 12u32).map(|n| n << 12u32) {
-            for slot in self.tables.slots_in(frame) {
-                let now = self.memory.table(slot, 1).map(|linked| linked.words[0]);
-                let known = self.tables.slot(slot).and_then(|slot| self.tables.word(slot));
-                if let (Some(value), Some(known)) = (now, known)
-                    && (value ^ known) & !(if known & 1 == 1 { WALKERS } else { 0 }) != 0
-                {
-                    let index = 0;
-                    steps.push(Event::Write { cpu, table: slot, index, value, count: 1, step: 0, was: None });
-                }
-            }
-        }
-        steps
-    }
-
-    /// Returns what was found, the worst first. Equal rules broken at one place are one finding.
-    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.found.values().rev()
     }
 
     /// Takes a step that a CPU made at `pc`; 0 if that is not known. Events that only announce are passed over.
     pub fn step(&mut self, event: &Event, pc: u64) {
         let step = Step { cpu: event.cpu(), pc, at: self.now };
+        if let Event::Link { table, words, unordered, .. } = event {
+            // What a page has is no event of the code: a running machine has the memory itself.
+            let known = unordered.iter().filter(|cpu| usize::from(**cpu) < self.cpus.len());
+            return self.memory.link(*table, words, known.fold(0, |bits, cpu| bits | 1 << cpu));
+        }
         self.now += 1;
         if usize::from(step.cpu) >= self.cpus.len() {
             return;
@@ -172,11 +111,6 @@ impl<M: Memory> Observer<M> {
         match *event {
             Event::Dsb { kind, .. } => self.dsb(step, kind),
             Event::Release { .. } => self.memory.barrier(step.cpu),
-            Event::Link { table, ref words, ref unordered, .. } => {
-                let known = unordered.iter().filter(|cpu| usize::from(**cpu) < self.cpus.len());
-                let unordered = known.fold(0, |bits, cpu| bits | 1 << cpu);
-                self.memory.link(table, words, unordered);
-            }
             Event::Isb { .. } => self.isb(step),
             Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
             Event::Msr { register, value, .. } => self.msr(step, register, value),
@@ -232,8 +166,11 @@ impl<M: Memory> Observer<M> {
         if !alone || self.trees.values().all(|tree| tree.users & !(1 << step.cpu) == 0) {
             self.memory.barrier(step.cpu);
         }
-        self.held.order(step.cpu, alone, step.at);
-        self.cpu(step).fresh.iter_mut().for_each(|fresh| fresh.visible = true);
+        let orders = self.held.order(step.cpu, alone, step.at);
+        let cpu = self.cpu(step);
+        let waited = orders || cpu.fresh.iter().any(|fresh| !fresh.visible) || !cpu.issued.is_empty();
+        cpu.fresh.iter_mut().for_each(|fresh| fresh.visible = true);
+        self.sites.dsb(step.pc, kind, waited);
         if !kind.is_full() {
             return;
         }
@@ -243,27 +180,37 @@ impl<M: Memory> Observer<M> {
         self.cpu(step).issued = waits;
         for issued in done {
             let cpus = if issued.what.broadcast { self.recipients(&issued) } else { 1 << step.cpu };
-            let early = self.held.complete(&issued, cpus);
-            early.into_iter().for_each(|entry| self.came_too_early(&entry, &issued));
-            self.forget_asids(&issued, cpus);
+            let completed = self.held.complete(&issued, cpus);
+            completed.early.into_iter().for_each(|entry| self.came_too_early(&entry, &issued));
+            if self.forget_asids(&issued, cpus) || completed.dropped {
+                self.sites.removed(issued.step.pc);
+            }
         }
     }
 
-    /// An invalidation of all addresses drops what CPUs held under ASIDs, and of trees that they have left.
-    fn forget_asids(&mut self, issued: &Issued, cpus: u64) {
+    /// An invalidation of all addresses drops what CPUs held under ASIDs, and of trees that they have left. Returns true if it dropped
+    /// something.
+    fn forget_asids(&mut self, issued: &Issued, cpus: u64) -> bool {
         if issued.what.addresses.is_some() || !issued.what.target.has(crate::space::Space::HOME) {
-            return;
+            return false;
         }
+        let mut dropped = false;
         for (n, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus >> n & 1 == 1) {
             let current = cpu.loaded[0]
                 .map(|tree| (cpu.asid(), tree))
                 .filter(|(asid, tree)| cpu.asids.get(asid) == Some(tree));
+            let before = cpu.asids.len();
             cpu.asids.retain(|asid, _| issued.what.asid.is_some_and(|named| named != *asid));
             cpu.asids.extend(current);
+            dropped |= cpu.asids.len() != before;
             if issued.what.asid.is_none() {
-                self.trees.values_mut().for_each(|tree| tree.left &= !(1 << n));
+                for tree in self.trees.values_mut() {
+                    dropped |= tree.left >> n & 1 == 1;
+                    tree.left &= !(1 << n);
+                }
             }
         }
+        dropped
     }
 
     /// The CPUs that have to carry out an invalidation of another: one by range is for those that have such operations
@@ -274,7 +221,9 @@ impl<M: Memory> Observer<M> {
     }
 
     fn isb(&mut self, step: Step) {
-        self.cpu(step).fresh.retain(|fresh| !fresh.visible);
+        let cpu = self.cpu(step);
+        cpu.fresh.retain(|fresh| !fresh.visible);
+        cpu.synchronised = step.at;
     }
 
     fn tlbi(&mut self, step: Step, op: crate::Tlb, operand: u64) {
@@ -291,7 +240,13 @@ impl<M: Memory> Observer<M> {
             (None, None) => return,
             (None, Some(format)) => {
                 match op.decode(operand, format.geometry, cpu.core.ttl, Context::default()) {
-                    Ok(what) => return cpu.issued.push(Issued { step, op, operand, what }),
+                    Ok(what) => {
+                        // A kernel without a DSB among so many has been told of by then.
+                        let excess = (cpu.issued.len() + 1).saturating_sub(ISSUED);
+                        cpu.issued.drain(..excess);
+                        cpu.issued.push(Issued { step, op, operand, what });
+                        return self.sites.tlbi(step.pc, op);
+                    }
                     Err(why) => (why, "an operand as the manual has it"),
                 }
             }
@@ -325,6 +280,8 @@ impl<M: Memory> Observer<M> {
                 self.load(step, 1);
                 self.load(step, 0);
             }
+            // Kernels with KPTI change between several.
+            Register::Vbar if value >> 55u32 & 1 == 1 => self.vectors = self.vectors.or(Some(value)),
             _ => {}
         }
     }

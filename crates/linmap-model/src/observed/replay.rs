@@ -26,12 +26,29 @@ struct Line {
 ///
 /// The first line that cannot be read.
 pub fn watch(log: impl BufRead) -> Result<Observer<Told>, ReplayError> {
+    let (mut observer, _) = watch_to(log, usize::MAX)?;
+    observer.finish();
+    Ok(observer)
+}
+
+/// An event, and the address of its instruction; 0 if that is not known.
+pub type Placed = (Event, u64);
+
+/// Watches a log up to an event, from 0. Returns the observer as it is after it, and the event; `None` if the log has fewer.
+///
+/// # Errors
+///
+/// The first line that cannot be read.
+pub fn watch_to(log: impl BufRead, last: usize) -> Result<(Observer<Told>, Option<Placed>), ReplayError> {
     let (mut observer, log) = open(log, |setup| Observer::new(&setup, Told::default()))?;
     for item in log {
         let (line, text) = item?;
         let Line { pc, event } = read_event(line, &text)?;
-        observer.step(&event, pc.unwrap_or_default());
+        let pc = pc.unwrap_or_default();
+        observer.step(&event, pc);
+        if observer.events() > last {
+            return Ok((observer, Some((event, pc))));
+        }
     }
-    observer.finish();
-    Ok(observer)
+    Ok((observer, None))
 }

@@ -49,7 +49,9 @@ impl<M: Memory> Observer<M> {
         let runs = std::mem::take(&mut self.cpus[usize::from(step.cpu)].runs);
         for ((tree, first, last), stored) in runs {
             let leaves = self.leaves(tree, (first, last));
-            let member = |at: &&LeafAt| (at.leaf.contiguous, at.leaf.first) == (true, first);
+            // A run of a lower level may begin where this one did.
+            let member =
+                |at: &&LeafAt| (at.leaf.contiguous, at.leaf.first, at.leaf.last()) == (true, first, last);
             let Some(member) = leaves.iter().find(member) else { continue };
             let Some(other) = leaves.iter().find(|other| said(other.leaf) != said(member.leaf)) else {
                 continue;

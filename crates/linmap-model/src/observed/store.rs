@@ -156,6 +156,7 @@ impl<M: Memory> Observer<M> {
         self.not_filled(stored, tree, &came);
         for new in &came.leaves {
             self.fits_what_is_held(stored, tree, new);
+            self.was_never_out(stored, tree, new);
         }
         for old in &gone.leaves {
             self.replaced(stored, tree, old, &came.leaves);
@@ -211,6 +212,39 @@ impl<M: Memory> Observer<M> {
                 format!("event {} took it out, and no invalidation dropped it since", held.stored.step.at);
             let facts = vec![format!("a TLB may hold {}", leaf.describe()), fact];
             self.clashes(stored, (held.stored, self.missed(&held)), (new, cpus, clash), facts);
+        }
+    }
+
+    /// Judges a leaf of the kernel that comes back as it was, after the CPU that took it out had ended that with DSB and ISB: an
+    /// invalidation should have taken it out of the TLBs as well.
+    fn was_never_out(&mut self, stored: Stored, tree: TreeId, new: &LeafAt) {
+        let ended = |held: &Entry| {
+            let cpu = &self.cpus[usize::from(held.stored.step.cpu)];
+            held.ordered.is_some_and(|at| at < cpu.synchronised)
+        };
+        let is_back = |held: &&Entry| {
+            (held.tree, held.leaf) == (tree, Some(new.leaf))
+                && held.members_in(new.first, new.last) != 0
+                && held.kind > Kind::Aged
+                && ended(held)
+                && !held.reported
+        };
+        let held = self.held.overlapping(tree.half, new.first, new.last);
+        let back: Vec<Entry> = held.filter(is_back).filter(|_| tree.half == 1).cloned().collect();
+        for held in back {
+            let at = held.stored.step.at;
+            self.report(Finding {
+                va: Some(Va(new.first)),
+                facts: vec![
+                    format!("now again {}", new.leaf.describe()),
+                    format!("event {at} took it out, and no invalidation dropped it since: it may never have been out"),
+                ],
+                right: "DSB, a TLBI of these addresses on all CPUs and DSB after the store that takes it out",
+                stored: Some(held.stored),
+                missed: self.missed(&held),
+                holders: held.holders,
+                ..Finding::new(Grade::Suspect, Rule::Stale, stored.step)
+            });
         }
     }
 

@@ -162,6 +162,27 @@ fn a_run_changes_page_by_page() {
     assert_eq!(m.found(), []);
 }
 
+/// A run of blocks is dissolved, and its first block becomes a table that begins with a run of pages.
+#[test]
+fn a_run_of_pages_begins_where_one_of_blocks_did() {
+    let mut m = Machine::with(&[Core::STRONG; 2]);
+    const FIRST: u64 = 0x8200_0000;
+    let slot = |n: u64| LEVEL_2 + 8 * (16 + n);
+    let output = |n: u64| FIRST + 0x20_0000 * n;
+    (0..16).for_each(|n| drop(m.store(slot(n), block(output(n)) | CONTIGUOUS)));
+    m.dsb(Ishst).isb().leave();
+    (0..16).for_each(|n| drop(m.store(slot(n), block(output(n)))));
+    // Another CPU goes on before the first one idles.
+    m.dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb().on(1);
+    (0..512).for_each(|n| {
+        let bit = if n < 16 { CONTIGUOUS } else { 0 };
+        m.store(SPARE + 8 * n, page(FIRST + 0x1000 * n, 0) | bit);
+    });
+    m.dsb(Ishst).store(slot(0), table(SPARE)).dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb();
+    m.on(0).leave().on(1).leave();
+    is_fine(&mut m);
+}
+
 /// A kernel leaves its upper half for a small one whenever it returns, and comes back: KPTI.
 fn returns_by_a_trampoline(m: &mut Machine) {
     const TRAMPOLINE: u64 = SPARE + 0x20_0000;

@@ -165,4 +165,9 @@ impl Machine {
         self.observer.finish();
         self.observer.findings().cloned().collect()
     }
+
+    /// The observer, to be asked.
+    pub(crate) const fn observer(&self) -> &Observer<Told> {
+        &self.observer
+    }
 }

@@ -3,4 +3,5 @@
 mod habits;
 mod machine;
 mod mistakes;
+mod questions;
 mod trace;

@@ -61,6 +61,32 @@ fn an_operand_shifted_by_another_size() {
     }
 }
 
+/// A page is read-only, or unmapped, for a while, and no TLBI makes it so for the TLBs.
+#[test]
+fn a_page_that_was_never_out() {
+    for now in [0, page(0x8000_0000, 0) | READ_ONLY] {
+        for (tlbi, barrier) in [(false, true), (true, false), (true, true)] {
+            let mut m = two();
+            m.store(LEVEL_3, now).dsb(Ishst);
+            if tlbi {
+                m.tlbi_page(VA);
+            }
+            if barrier {
+                m.dsb(Ish);
+            }
+            m.isb().store(LEVEL_3, page(0x8000_0000, 0)).dsb(Ishst).isb().leave();
+            match (tlbi, barrier) {
+                // To become writable again needs none.
+                (true, true) => assert!(m.found().iter().all(|found| found.0 == Grade::Hint)),
+                (true, false) => {
+                    assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, Some(Miss::NotComplete)))
+                }
+                _ => assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, None)),
+            }
+        }
+    }
+}
+
 /// rCore tgoskits 2008: no DSB between the store and the TLBI.
 #[test]
 fn no_dsb_before_the_tlbi() {

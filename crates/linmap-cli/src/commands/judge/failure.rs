@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::size::SizeError;
+use crate::source::MonitorError;
 
 /// Why a guest was not judged.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,8 @@ pub(crate) enum Failure {
     NoPlugin(String),
     #[error("{}: {error}", .path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("the machine cannot be paused: {0}")]
+    Monitor(MonitorError),
     #[error("cannot watch over QEMU: {0}")]
     Supervision(io::Error),
     #[error("{0}")]

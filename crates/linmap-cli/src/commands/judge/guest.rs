@@ -16,6 +16,8 @@ use super::failure::Failure;
 use crate::commands::boot::console::Sink;
 use crate::commands::boot::signals;
 use crate::printable::Printable;
+use crate::source::Monitor;
+use crate::status::Status;
 
 /// The time in which QEMU ends when it is asked to.
 const GRACE: Duration = Duration::from_secs(20);
@@ -30,12 +32,25 @@ pub(crate) struct Guest<'a> {
     pub(crate) until: Option<&'a str>,
     /// Shows its console, if anything does.
     pub(crate) console: Option<Sink>,
+    pub(crate) stop: Option<Stop<'a>>,
+}
+
+/// A machine is paused at its first breach.
+pub(crate) struct Stop<'a> {
+    /// The file that is there once there was a breach.
+    pub(crate) at: &'a Path,
+    /// The socket of QEMU's monitor.
+    pub(crate) monitor: &'a Path,
+    /// Tells the user when it is paused.
+    pub(crate) paused: &'a dyn Fn() -> Result<Status, Failure>,
 }
 
 /// The end of a run.
 pub(crate) struct Ending {
     pub(crate) why: Why,
     pub(crate) time: Duration,
+    /// The answer that was given when it was paused.
+    pub(crate) paused: Option<Status>,
 }
 
 /// The reason that a guest ended.
@@ -45,6 +60,8 @@ pub(crate) enum Why {
     Exited(ExitStatus),
     /// It showed the text.
     Shown,
+    /// It had a breach, and could not be paused.
+    Breach,
     /// It closed its console, and went on.
     Closed,
     /// Its time was over.
@@ -61,6 +78,7 @@ impl fmt::Display for Why {
             Self::Exited(status) if status.success() => f.write_str("QEMU ended"),
             Self::Exited(status) => write!(f, "QEMU ended with {status}"),
             Self::Closed => f.write_str("QEMU closed its console"),
+            Self::Breach => f.write_str("a breach"),
             Self::Shown => f.write_str("the console showed the text"),
             Self::TimedOut => f.write_str("the time was over"),
             Self::Signal(number) => write!(f, "signal {number}"),
@@ -70,6 +88,7 @@ impl fmt::Display for Why {
 }
 
 enum Event {
+    Breach,
     Shown,
     Exited,
     Signal(i32),
@@ -89,18 +108,34 @@ impl Guest<'_> {
             .map_err(|error| Failure::NoQemu { program: self.program.display().to_string(), error })?;
         let console = child.stdout.take();
         let (sink, until) = (self.console, self.until.map(str::to_owned));
+        if let Some(stop) = &self.stop {
+            let (file, to) = (stop.at.to_owned(), sender.clone());
+            thread::spawn(move || wait_for(&file, &to));
+        }
         let reader = thread::spawn(move || show(console, sink, until.as_deref(), &sender));
 
+        let mut paused = None;
         let limit = self.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-        let event = match limit {
-            Some(limit) => events.recv_timeout(limit.saturating_sub(begun.elapsed())),
-            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        let asked = match event {
-            Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => None,
-            Ok(Event::Shown) => Some(Why::Shown),
-            Ok(Event::Signal(number)) => Some(Why::Signal(number)),
-            Err(RecvTimeoutError::Timeout) => Some(Why::TimedOut),
+        let asked = loop {
+            let event = match limit.filter(|_| paused.is_none()) {
+                Some(limit) => events.recv_timeout(limit.saturating_sub(begun.elapsed())),
+                None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            break match event {
+                Ok(Event::Breach) => {
+                    if let Some(stop) = &self.stop {
+                        paused = Some(stop.pause());
+                        if paused.as_ref().is_some_and(Result::is_ok) {
+                            continue;
+                        }
+                    }
+                    Some(Why::Breach)
+                }
+                Ok(Event::Exited) | Err(RecvTimeoutError::Disconnected) => None,
+                Ok(Event::Shown) => Some(Why::Shown),
+                Ok(Event::Signal(number)) => Some(Why::Signal(number)),
+                Err(RecvTimeoutError::Timeout) => Some(Why::TimedOut),
+            };
         };
         let why = match asked {
             None => ended(&mut child).map_err(Failure::Supervision)?,
@@ -108,8 +143,31 @@ impl Guest<'_> {
         };
         // The console's last words.
         let _ = reader.join();
-        Ok(Ending { why, time: begun.elapsed() })
+        Ok(Ending { why, time: begun.elapsed(), paused: paused.transpose()? })
     }
+}
+
+impl Stop<'_> {
+    /// Pauses the machine, and tells the user.
+    fn pause(&self) -> Result<Status, Failure> {
+        let mut monitor = Monitor::connect(self.monitor).map_err(Failure::Monitor)?;
+        monitor.command("stop").map_err(Failure::Monitor)?;
+        drop(monitor);
+        (self.paused)()
+    }
+}
+
+/// Tells of a file once it is there.
+fn wait_for(file: &Path, events: &Sender<Event>) {
+    while !file.exists() {
+        thread::sleep(Duration::from_millis(20));
+        // The run has ended, and its files are gone.
+        if !file.parent().is_some_and(Path::exists) {
+            return;
+        }
+    }
+    // Without a receiver the run has ended.
+    let _ = events.send(Event::Breach);
 }
 
 /// Waits for a QEMU that has closed its console.

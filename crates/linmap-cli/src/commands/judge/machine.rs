@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use linmap::{BbmPromise, Midr};
 
 use super::failure::Failure;
+use super::names::hexadecimal;
 use crate::size::Size;
 
 /// The RAM of a machine without `-m`.
@@ -21,6 +22,8 @@ pub(crate) struct Machine {
     pub(crate) kernel: Option<PathBuf>,
     /// True if an accelerator is named.
     has_accelerator: bool,
+    /// True if instructions are counted, which takes one thread.
+    counts: bool,
     /// Its CPUs never raise a TLB conflict abort.
     never_aborts: bool,
 }
@@ -72,18 +75,23 @@ impl Machine {
             ram,
             base,
             kernel: values(&["-kernel", "--kernel"]).last().map(PathBuf::from),
+            counts: has("-icount") || has("--icount"),
             has_accelerator: !accelerators.is_empty()
                 || machines.iter().any(|value| value.split(',').any(|word| word.starts_with("accel="))),
             never_aborts: values(&["-cpu", "--cpu"]).last().is_some_and(|cpu| never_aborts(cpu)),
         })
     }
 
+    /// Returns the arguments by which a paused machine is looked at.
+    pub(crate) fn opened(&self, monitor: &Path, gdb: &Path) -> Vec<OsString> {
+        let server = |path: &Path| format!("unix:{},server=on,wait=off", in_argument(path));
+        ["-qmp".to_owned(), server(monitor), "-gdb".to_owned(), server(gdb)].map(OsString::from).into()
+    }
+
     /// Returns the arguments that are added; `told` are more of the plugin's.
     pub(crate) fn added(&self, plugin: &Path, file: &Path, document: &Path, told: &str) -> Vec<OsString> {
         let Size(bytes) = self.ram;
-        // A comma ends an argument of QEMU, two are one in it.
-        let [file, plugin, document] =
-            [file, plugin, document].map(|p| p.display().to_string().replace(',', ",,"));
+        let [file, plugin, document] = [file, plugin, document].map(in_argument);
         let mut added = vec![
             "-object".to_owned(),
             format!("memory-backend-file,id=linmap-ram,size={bytes},mem-path={file},share=on"),
@@ -99,10 +107,16 @@ impl Machine {
             ),
         ];
         if !self.has_accelerator {
-            added.extend(["-accel".to_owned(), "tcg,thread=multi".to_owned()]);
+            let threads = if self.counts { "tcg" } else { "tcg,thread=multi" };
+            added.extend(["-accel".to_owned(), threads.to_owned()]);
         }
         added.into_iter().map(OsString::from).collect()
     }
+}
+
+/// Returns a path as arguments of QEMU have it: a comma ends one, two are one in it.
+pub(crate) fn in_argument(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
 }
 
 fn refused(option: &str, value: &str, why: &str) -> Failure {
@@ -131,7 +145,7 @@ fn ram(value: &str) -> Result<Size, Failure> {
 /// Returns true if the CPU of `-cpu` is one that never raises a TLB conflict abort.
 fn never_aborts(cpu: &str) -> bool {
     let midr = cpu.split(',').find_map(|word| word.strip_prefix("midr="));
-    let midr = midr.and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+    let midr = midr.and_then(|text| hexadecimal(text));
     // FEAT_BBM level 2, as QEMU's `max` has it.
     midr.is_some_and(|midr| BbmPromise::of(Midr(midr), 2 << 52u32).never_aborts())
 }
@@ -178,6 +192,18 @@ mod tests {
         }
         assert!(matches!(read(""), Err(Failure::NoArguments)));
         assert!(read("-icount shift=0").is_ok() && read("-accel tcg,thread=single").is_ok());
+    }
+
+    #[test]
+    fn one_thread_counts_instructions() {
+        let added = |line: &str| {
+            let machine = read(line).expect("a machine");
+            let added = machine.added(Path::new("p"), Path::new("r"), Path::new("d"), "");
+            added.last().map(|last| last.to_string_lossy().into_owned())
+        };
+        assert_eq!(added("-smp 4").as_deref(), Some("tcg,thread=multi"));
+        assert_eq!(added("-icount shift=4").as_deref(), Some("tcg"));
+        assert!(added("-accel tcg").is_some_and(|last| last.contains("ram=r")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Functions of the guest by address.
+//! Functions and lines of the guest by address.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,22 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kernel::Own;
+use super::lines::Lines;
 use crate::linux::symbols::Symbols;
 
 /// The name of the vectors of Linux, by which a kernel is found that has moved.
 const VECTORS: &str = "vectors";
 
 /// The functions of a guest.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Names {
     symbols: Symbols,
+    /// The lines, at the addresses of their file.
+    lines: Option<Lines>,
     /// True if a file has them.
     of_file: bool,
+    /// The way that the kernel has moved from the addresses of its file.
+    moved: u64,
     /// The virtual address of the image less its physical one: code runs at both while the MMU is switched on.
     offset: u64,
 }
@@ -30,23 +35,30 @@ impl Names {
         let Some(path) = file.or_else(|| kernel.filter(own)) else { return Ok(Self::default()) };
         let failed = |error| Failure::File { path: path.into(), error };
         let bytes = fs::read(path).map_err(failed)?;
-        let symbols = if bytes.starts_with(b"\x7fELF") {
+        let (symbols, lines) = if bytes.starts_with(b"\x7fELF") {
             of_elf(&bytes).map_err(|why| failed(std::io::Error::other(why)))?
         } else {
             let text = String::from_utf8_lossy(&bytes);
-            Symbols::parse(&text).map_err(|why| failed(std::io::Error::other(why)))?
+            (Symbols::parse(&text).map_err(|why| failed(std::io::Error::other(why)))?, None)
         };
-        Ok(Self { symbols, of_file: true, offset: 0 })
+        Ok(Self { symbols, lines, of_file: true, ..Self::default() })
     }
 
     /// Returns the names at the guest's addresses: kernels move, and the vectors say by how much. Without a file `own` reads those that
     /// the guest has of itself.
     pub(crate) fn in_guest(self, vectors: u64, own: impl FnOnce() -> Option<Own>) -> Self {
         if !self.of_file {
-            return own().map_or(self, |Own { symbols, offset }| Self { symbols, offset, of_file: false });
+            return own().map_or(self, |Own { symbols, offset }| Self { symbols, offset, ..Self::default() });
         }
         let by = self.symbols.address(VECTORS).filter(|_| vectors != 0).map(|at| vectors.wrapping_sub(at));
-        Self { symbols: self.symbols.moved(by.unwrap_or_default()), ..self }
+        let moved = by.unwrap_or_default();
+        Self { symbols: self.symbols.moved(moved), moved, ..self }
+    }
+
+    /// Returns the file and line of an address.
+    pub(crate) fn line(&self, address: u64) -> Option<String> {
+        let lines = self.lines.as_ref().filter(|_| address != 0)?;
+        lines.line(address.wrapping_sub(self.moved))
     }
 
     /// Returns the function with an address.
@@ -60,9 +72,9 @@ impl Names {
         self.symbols.range(name)
     }
 
-    /// Adds the function to each step of a document.
+    /// Adds the function and the line to each step of a document.
     pub(crate) fn named(&self, mut document: Value) -> Value {
-        self.name_all(&mut document["findings"]);
+        self.name_all(&mut document);
         document
     }
 
@@ -70,9 +82,11 @@ impl Names {
         match value {
             Value::Array(list) => list.iter_mut().for_each(|value| self.name_all(value)),
             Value::Object(fields) => {
-                let name = fields.get("pc").and_then(|pc| self.name(address(pc)));
-                if let Some(name) = name {
-                    fields.insert("function".into(), name.into());
+                let pc = fields.get("pc").map(address).unwrap_or_default();
+                for (key, known) in [("function", self.name(pc)), ("line", self.line(pc))] {
+                    if let Some(known) = known {
+                        fields.insert(key.into(), known.into());
+                    }
                 }
                 fields.values_mut().for_each(|value| self.name_all(value));
             }
@@ -83,19 +97,24 @@ impl Names {
 
 /// Reads an address of a document.
 pub(crate) fn address(value: &Value) -> u64 {
-    let text = value.as_str().unwrap_or_default();
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or_default()
+    hexadecimal(value.as_str().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Reads the functions of an ELF file.
-fn of_elf(bytes: &[u8]) -> Result<Symbols, object::Error> {
+/// Reads a hexadecimal number, with or without its prefix.
+pub(crate) fn hexadecimal(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+/// Reads the functions and lines of an ELF file.
+fn of_elf(bytes: &[u8]) -> Result<(Symbols, Option<Lines>), object::Error> {
     let file = object::File::parse(bytes)?;
     let functions = file.symbols().filter(|symbol| {
         matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown | SymbolKind::Label)
             && symbol.section_index().is_some()
     });
     let named = functions.filter_map(|symbol| Some((symbol.address(), demangled(symbol.name().ok()?))));
-    Ok(Symbols::new(named.filter(|(_, name)| !name.is_empty() && !name.starts_with('$'))))
+    let symbols = Symbols::new(named.filter(|(_, name)| !name.is_empty() && !name.starts_with('$')));
+    Ok((symbols, Lines::of_elf(&file)))
 }
 
 /// Returns the name of a function as its source has it.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::names::hexadecimal;
+
 /// Run an arm64 kernel under QEMU, unmodified, and judge each change of its page tables
 ///
 /// A plugin shows QEMU's stores, barriers, TLBIs and register writes at EL1 to a model of the MMU. What is wrong by the manual is a
@@ -33,9 +35,21 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) allow: Option<PathBuf>,
 
-    /// Write all events to this file: `linmap-model replay --observed` judges them again
+    /// Write all events to this file: --replay judges them again
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
+
+    /// Judge the events of this file instead of a guest
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "until", "seconds", "log", "stop", "quiet", "dry_run", "check", "hide", "localise", "shift"])]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// End the replay after this event, and show what the tables and TLBs have at its address
+    #[arg(long, value_name = "N", requires = "replay")]
+    pub(crate) at: Option<usize>,
+
+    /// Pause the machine at the first breach, for a debugger and for `linmap dump`
+    #[arg(long)]
+    pub(crate) stop: bool,
 
     /// Do not show the guest's console
     #[arg(long)]
@@ -53,8 +67,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "json")]
     pub(crate) check: bool,
 
-    /// Do not tell the judge of the TLBIs, DSBs or ISBs of the kernel, or of one function, while the guest runs unchanged
-    #[arg(long, value_name = "tlbi|dsb|isb[:FUNCTION]", help_heading = "Sensitivity")]
+    /// Do not tell the judge of the TLBIs, DSBs or ISBs of the kernel, of one function, or at one address, while the guest runs unchanged
+    #[arg(long, value_name = "tlbi|dsb|isb[:FUNCTION|:0xADDRESS]", help_heading = "Sensitivity")]
     pub(crate) hide: Option<String>,
 
     /// Tell the judge of TLBIs of all CPUs as of those of one
@@ -65,6 +79,22 @@ pub(crate) struct Options {
     #[arg(long, help_heading = "Sensitivity")]
     pub(crate) shift: bool,
 
+    /// Make a folder with a qemu-system-aarch64 that judges, for build systems that start QEMU themselves
+    #[arg(long, value_name = "DIR", conflicts_with = "machine", help_heading = "Build systems")]
+    pub(crate) env: Option<PathBuf>,
+
+    /// Sum up what the runs of --env DIR have left; exit with status 1 for a breach, with 2 if one was not judged
+    #[arg(long, value_name = "DIR", conflicts_with = "machine", help_heading = "Build systems")]
+    pub(crate) report: Option<PathBuf>,
+
+    /// Print the report as annotations of GitHub's workflows
+    #[arg(long, requires = "report", conflicts_with = "json", help_heading = "Build systems")]
+    pub(crate) github: bool,
+
+    /// Become QEMU, judged, for a folder of --env
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub(crate) wrapped: Option<PathBuf>,
+
     /// QEMU: 10.0 or newer
     #[arg(long, value_name = "PROGRAM", default_value = "qemu-system-aarch64")]
     pub(crate) qemu: PathBuf,
@@ -74,19 +104,20 @@ pub(crate) struct Options {
     pub(crate) plugins: Option<PathBuf>,
 
     /// Physical address of the first byte of RAM, in hexadecimal
-    #[arg(long, value_name = "ADDRESS", value_parser = hexadecimal, default_value = "0x40000000")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "0x40000000")]
     pub(crate) ram_base: u64,
 
     /// Command line of QEMU, after `--`
-    #[arg(last = true, value_name = "QEMU ARGUMENTS")]
+    #[arg(last = true, value_name = "QEMU ARGUMENTS", allow_hyphen_values = true)]
     pub(crate) machine: Vec<OsString>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   linmap judge --until 'login:' -- -M virt -cpu max -smp 2 -m 1G -kernel Image -append console=ttyAMA0 -nographic
-  linmap judge --quiet --symbols vmlinux --seconds 60 -- -M virt -cpu max -m 1G -kernel Image -nographic";
+  linmap judge --quiet --symbols vmlinux --seconds 60 -- -M virt -cpu max -m 1G -kernel Image -nographic
+  linmap judge --replay events.jsonl --symbols vmlinux --at 61";
 
-fn hexadecimal(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "not a hexadecimal number".into())
+fn address(text: &str) -> Result<u64, String> {
+    hexadecimal(text).ok_or_else(|| "not a hexadecimal number".into())
 }

@@ -19,15 +19,38 @@ pub(crate) fn of(document: &Value, names: &Names) -> String {
         text += &one(finding, names);
         text.push('\n');
     }
+    let at = &document["at"];
+    if !at.is_null() {
+        text += &moment(at, names);
+    }
     text + &last(document)
+}
+
+/// Writes what CPUs have at the address of an event.
+fn moment(at: &Value, names: &Names) -> String {
+    let mut text =
+        format!("event {}: {}\n  at       {}\n", at["event"], words(&at["text"]), place(at, names));
+    if let Some(va) = at["address"].as_str() {
+        text += &format!(
+            "  address  {}\n",
+            names.name(address(&at["address"])).map_or(va.into(), |n| format!("{va} {n}"))
+        );
+    }
+    let facts = at["facts"].as_array().into_iter().flatten().map(words);
+    facts
+        .enumerate()
+        .for_each(|(n, fact)| text += &format!("  {:<8} {fact}\n", if n == 0 { "has" } else { "and" }));
+    text.push('\n');
+    text
 }
 
 /// The place of a step: its function, or its address.
 fn place(step: &Value, names: &Names) -> String {
     let pc = address(&step["pc"]);
     let cpu = &step["cpu"];
+    let line = names.line(pc).map_or_else(String::new, |line| format!(" {line},"));
     match names.name(pc) {
-        Some(name) => format!("{name} ({pc:#x}), cpu {cpu}"),
+        Some(name) => format!("{name} ({pc:#x}),{line} cpu {cpu}"),
         None if pc == 0 => format!("cpu {cpu}"),
         None => format!("{pc:#x}, cpu {cpu}"),
     }
@@ -37,7 +60,8 @@ fn words(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn one(finding: &Value, names: &Names) -> String {
+/// Writes a finding.
+pub(crate) fn one(finding: &Value, names: &Names) -> String {
     let mut text = format!("{}: {}\n", words(&finding["grade"]), words(&finding["broken"]));
     let mut line = |name: &str, what: &str| {
         // Writing to a text does not fail.
@@ -90,14 +114,19 @@ fn last(document: &Value) -> String {
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     let counts = &document["counts"];
     let seconds = number(&document["milliseconds"]) as f64 / 1000.0_f64;
+    let stores = match counts["stores"].as_u64() {
+        Some(stores) => {
+            format!("{stores} stores, of them {} to tables", counts["stores_that_concern_tables"])
+        }
+        None => format!("{} events", counts["events"]),
+    };
+    let (tlbis, needed) = (number(&counts["tlbis"]), number(&counts["tlbis_needed"]));
     let mut text = format!(
-        "{} breaches, {} suspects, {} hints; {} stores, of them {} to tables; {} TLBIs; {seconds:.1} s; {}\n",
+        "{} breaches, {} suspects, {} hints; {stores}; {tlbis} TLBIs, of them {} removed nothing; {seconds:.1} s; {}\n",
         document["breaches"],
         document["suspects"],
         document["hints"],
-        counts["stores"],
-        counts["stores_that_concern_tables"],
-        counts["tlbis"],
+        tlbis.saturating_sub(needed),
         words(&document["ended_by"]),
     );
     let blocks: Vec<u64> = document["blocks"].as_array().into_iter().flatten().map(number).collect();

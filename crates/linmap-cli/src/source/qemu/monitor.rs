@@ -49,7 +49,7 @@ enum Kind {
 }
 
 /// A connection to a monitor.
-pub(super) struct Monitor {
+pub(crate) struct Monitor {
     socket: UnixStream,
     arrived: Vec<u8>,
     kind: Kind,
@@ -59,7 +59,7 @@ pub(super) struct Monitor {
 
 impl Monitor {
     /// Connects and finds out the kind of the monitor.
-    pub(super) fn connect(path: &Path) -> Result<Self, MonitorError> {
+    pub(crate) fn connect(path: &Path) -> Result<Self, MonitorError> {
         let socket = crate::source::socket::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => MonitorError::Denied(error),
             _ => MonitorError::Connect(error),
@@ -92,7 +92,7 @@ impl Monitor {
     }
 
     /// Executes a command for people and returns its output, with lines ended by `\n`.
-    pub(super) fn command(&mut self, command: &str) -> Result<String, MonitorError> {
+    pub(crate) fn command(&mut self, command: &str) -> Result<String, MonitorError> {
         let text = match self.kind {
             Kind::Qmp => {
                 let arguments = json!({ "command-line": command });
