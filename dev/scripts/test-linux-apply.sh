@@ -128,6 +128,8 @@ applies() {
     (cd "$tree" && find . -type f) | grep -v /mm/linmap/ | sort >"$work/after.list"
     (cd "$work/before" && find . -type f) | sort | diff - "$work/after.list" >&2 || die "files that nobody asked for"
     cmp -s "$work/object" "$tree/arch/arm64/mm/linmap/linmap.o_shipped" || die "the object is not there"
+    added=$(sed -n 's/^obj-.*ARM64_LINMAP.*+= //p' "$tree/arch/arm64/mm/Makefile")
+    [ -f "$tree/arch/arm64/mm/$added/Makefile" ] || die "the tree builds $added, which is not there"
     for file in linux/mm/* linux/"$release"/release.* crates/linmap-c/linmap.h; do
         put=$tree/arch/arm64/mm/linmap/${file##*/}
         case "$* $file" in
