@@ -23,7 +23,7 @@ cargo clippy -p linmap-cli --test image --test linux -- -D warnings
 cargo clippy -p linmap-judge-plugin -- -D warnings
 cargo clippy -p linmap-judge-plugin --features api-7 -- -D warnings
 cargo clippy -p book --features html --all-targets --test commands -- -D warnings
-dev/scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal -p tables --profile image -- -D warnings
+dev/scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal -p bugs -p tables --profile image -- -D warnings
 dev/scripts/rust.sh --kernel cargo clippy -p linmap-c --lib --profile c-library --features object -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The library's `arm64` is not on the host.

@@ -1,4 +1,4 @@
-//! How much `linmap judge` notices: each TLBI and DSB of a kernel is hidden from it in turn, while the kernel runs unchanged. The shares
+//! The sensitivity of `linmap judge`: each TLBI and DSB of a kernel is hidden from it in turn, while the kernel runs unchanged. The shares
 //! are stored here, and shown by the book's page.
 //!
 //! `bench sites NAME [--update] -- JUDGE ARGUMENTS` runs the command once for each place in the code that an ordinary run executes, and
@@ -129,7 +129,11 @@ fn measure(judge: &Judge<'_>) -> Result<Vec<Row>, String> {
         let hidden = judge.run(Some(&format!("{kind}:{}", site["pc"].as_str().unwrap_or_default())))?;
         let news: BTreeSet<Found> = found(&hidden).difference(&known).cloned().collect();
         let needed = ordinary.iter().any(|run| {
-            run["sites"].as_array().into_iter().flatten().any(|s| s["pc"] == site["pc"] && s["needed"] != 0u64)
+            run["sites"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|s| s["pc"] == site["pc"] && s["needed"] != 0u64)
         });
         let verdict = match news.iter().map(|found| found.0.as_str()).min() {
             Some("breach") => Verdict::Breach,

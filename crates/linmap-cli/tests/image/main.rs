@@ -24,6 +24,7 @@ mod interrupts;
 #[path = "../common/json_schema.rs"]
 mod json_schema;
 mod judge;
+mod judged_bugs;
 mod judged_ways;
 mod late;
 mod loader;

@@ -1,4 +1,4 @@
-//! What an observer has found, as a document.
+//! The findings of an observer, as a document.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What an observer answers between two steps.
+//! The answers of an observer between two steps.
 
 use linmap::Va;
 use linmap_model::Barrier::{Ish, Ishst};

@@ -1,4 +1,4 @@
-//! What was noticed of the places of each kernel: rows as they are stored and compared.
+//! The places of each kernel that were noticed: rows as they are stored and compared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// The percentage points by which a share may fall: several CPUs run, and no two runs are alike.
 const TOLERANCE: f64 = 2.0;
 
-/// What became of a place that was hidden.
+/// The outcome for a place that was hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// There was a breach.
