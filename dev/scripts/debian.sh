@@ -50,6 +50,29 @@ fetch() {
     rm -rf "$archive/new"
 }
 
+# programs DIRECTORY PATTERN PROGRAM...: stores programs and the libraries that they need, in bin and lib of a new directory. PATTERN matches
+# the packages, of all on which those of the programs depend: `NAME=PATH` names the package of a program, and where it is there.
+programs() {
+    new=$1.new pattern=$2 output=$1
+    shift 2
+    rm -rf "$archive/root" "$new"
+    mkdir -p "$archive/root" "$new/bin" "$new/lib"
+    packages=$(for program; do echo "${program%%=*}"; done)
+    echo "${0##*/}: fetching" $packages
+    # shellcheck disable=SC2086 # a list of words
+    for package in $(apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+        --no-enhances $packages | grep -Ex "$pattern" | sort -u) $packages; do
+        download "$package" "$archive/new"
+        dpkg-deb --fsys-tarfile "$archive/new"/*.deb | tar -x -C "$archive/root"
+    done
+    for program; do cp "$archive/root/${program#*=}" "$new/bin"; done
+    # By the names that programs ask for, which are links but for those of libc.
+    find "$archive/root/usr/lib/aarch64-linux-gnu" "$archive/root/lib/aarch64-linux-gnu" -maxdepth 1 -name '*.so.*' ! -name '*.so.*.*.*' \
+        -exec cp -L '{}' "$new/lib" ';' 2>/dev/null || true
+    rm -rf "$archive/new" "$archive/root"
+    mv "$new" "$output"
+}
+
 # kernel_package RELEASE FLAVOUR: prints the newest package that has a kernel of a release, if a suite has one. Since Linux 7 Debian has
 # the kernel itself in a package of its own.
 kernel_package() {

@@ -61,22 +61,7 @@ modules_of() {
 crash_tools() {
     [ ! -e "$linux/crash" ] || return 0
     lists
-    packages=$(apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
-        --no-enhances makedumpfile kexec-tools | sort -u |
-        grep -Ex 'lib(c6|bz2|dw|elf|lz|xen|zstd)[^ ]*|zlib1g|makedumpfile|kexec-tools')
-    rm -rf "$archive/root" "$linux/crash.new"
-    mkdir -p "$archive/root" "$linux/crash.new/bin" "$linux/crash.new/lib"
-    echo "test-linux: fetching kexec and makedumpfile"
-    for package in $packages; do
-        download "$package" "$archive/new"
-        dpkg-deb --fsys-tarfile "$archive/new"/*.deb | tar -x -C "$archive/root"
-    done
-    cp "$archive/root/usr/sbin/kexec" "$archive/root/usr/bin/makedumpfile" "$linux/crash.new/bin"
-    # By the names that programs ask for, which are links but for those of libc.
-    find "$archive/root/usr/lib/aarch64-linux-gnu" -maxdepth 1 -name '*.so.*' ! -name '*.so.*.*.*' \
-        -exec cp -L '{}' "$linux/crash.new/lib" ';'
-    rm -rf "$archive/new" "$archive/root"
-    mv "$linux/crash.new" "$linux/crash"
+    programs "$linux/crash" 'lib(c6|bz2|dw|elf|lz|xen|zstd)[^ ]*|zlib1g' makedumpfile=usr/bin/makedumpfile kexec-tools=usr/sbin/kexec
 }
 
 mkdir -p "$linux"

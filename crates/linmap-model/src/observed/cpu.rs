@@ -31,6 +31,8 @@ pub(super) struct Cpu {
     pub(super) asids: HashMap<u16, TreeId>,
     pub(super) issued: Vec<Issued>,
     pub(super) fresh: Vec<Fresh>,
+    /// The last tree of the lower half that is not empty, and the event from which on it has run that one.
+    pub(super) process: (Option<TreeId>, usize),
     /// Its last context synchronisation.
     pub(super) synchronised: usize,
     /// The contiguous runs that it was the last to store to, with its last store.
@@ -50,6 +52,7 @@ impl Cpu {
             asids: HashMap::new(),
             issued: Vec::new(),
             fresh: Vec::new(),
+            process: (None, 0),
             synchronised: 0,
             runs: BTreeMap::new(),
             before: None,

@@ -443,19 +443,22 @@ impl Held {
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Marks as reported, and returns, the open entries that a CPU has ended with: its own, and those that it may hold and that
-    /// others stored before an event. The entries of a CPU are in the order of their stores.
-    pub(super) fn report(&mut self, cpu: CpuId, before: usize) -> Vec<Entry> {
+    /// Marks as reported, and returns, the open entries that a CPU has ended with: those that it stored from an event on, and those
+    /// that it stored or may hold and that any CPU stored before another event. The entries of a CPU are in the order of their stores.
+    pub(super) fn report(&mut self, cpu: CpuId, since: usize, before: usize) -> Vec<Entry> {
         let mut found = Vec::new();
         for (&by, ids) in &mut self.open {
             let entry = |id: &u64| self.entries.get(id);
-            let is_old =
-                |id: &&u64| by == cpu || entry(id).is_some_and(|entry| entry.stored.step.at < before);
+            let is_old = |id: &&u64| entry(id).is_some_and(|entry| entry.stored.step.at < before);
             let ended = |id: &&u64| by == cpu || entry(id).is_some_and(|entry| entry.holders >> cpu & 1 == 1);
-            let ids_now: Vec<u64> = ids.iter().take_while(is_old).filter(ended).copied().collect();
+            let is_new = |id: &&u64| entry(id).is_some_and(|entry| entry.stored.step.at >= since);
+            let mut ids_now: Vec<u64> = ids.iter().take_while(is_old).filter(ended).copied().collect();
+            if by == cpu {
+                ids_now.extend(ids.iter().rev().take_while(is_new));
+            }
             for id in ids_now {
                 ids.remove(&id);
-                if let Some(entry) = self.entries.get_mut(&id) {
+                if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.reported) {
                     entry.reported = true;
                     found.push(entry.clone());
                 }

@@ -127,6 +127,7 @@ impl<M: Memory> Observer<M> {
     /// The machine stops: what is left has no step any more that could mend it.
     pub fn finish(&mut self) {
         for cpu in 0..self.cpus.len() as CpuId {
+            self.cpus[usize::from(cpu)].process.1 = 0;
             self.ends(Step { cpu, pc: 0, at: self.now });
         }
     }
@@ -336,6 +337,9 @@ impl<M: Memory> Observer<M> {
             self.comes_back(step, id, asid);
         }
         let cpu = self.cpu(step);
+        if half == 0 && !is_empty && cpu.process.0 != Some(id) {
+            cpu.process = (Some(id), step.at);
+        }
         if half == 0 && !is_empty {
             let before = cpu.asids.insert(asid, id);
             if let Some(before) = before.filter(|before| *before != id) {
@@ -442,11 +446,13 @@ impl<M: Memory> Observer<M> {
         });
     }
 
-    /// A CPU returns to a lower level, or idles: it has ended what it did.
+    /// A CPU returns to a lower level, or idles: it has ended what it did since it runs this process. What it began before is that of
+    /// another one, which may have been interrupted and goes on later.
     fn ends(&mut self, step: Step) {
         self.runs_agree(step);
         let long = self.now.saturating_sub(LONG);
-        let open = self.held.report(step.cpu, long);
+        let since = self.cpu(step).process.1;
+        let open = self.held.report(step.cpu, since, long);
         open.iter().for_each(|entry| self.left_behind(entry, step));
     }
 

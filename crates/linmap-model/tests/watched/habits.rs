@@ -9,6 +9,9 @@ use crate::machine::{
     SPARE, USER, VA, block, page, table,
 };
 
+/// The tables of another process.
+const OTHER: u64 = SPARE + 0x1_0000;
+
 /// Fails if something is worse than a hint.
 #[track_caller]
 fn is_fine(m: &mut Machine) {
@@ -160,6 +163,25 @@ fn a_run_changes_page_by_page() {
     });
     m.dsb(Ishst).tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish).walker(SPARE + 0x3088, Update::Dirty).leave();
     assert_eq!(m.found(), []);
+}
+
+/// A process takes a page of its own out, and another one runs, and returns, before it goes on with its TLBI: it was preempted.
+#[test]
+fn another_process_returns_first() {
+    for forgets in [false, true] {
+        let mut m = Machine::new(Core::WEAK, 2);
+        m.process(OTHER).process(SPARE).load(SPARE, 3);
+        m.store(SPARE + 0x3000, 0).dsb(Ishst).msr(Register::Ttbr0, EMPTY).load(OTHER, 4).leave();
+        assert_eq!(m.so_far(), []);
+        m.msr(Register::Ttbr0, EMPTY).load(SPARE, 3);
+        if !forgets {
+            m.tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish);
+        }
+        m.leave();
+        // What is forgotten is told by the end at the latest.
+        let expected = if forgets { &[(Grade::Suspect, Rule::Stale)][..] } else { &[] };
+        assert_eq!(m.found(), expected);
+    }
 }
 
 /// A run of blocks is dissolved, and its first block becomes a table that begins with a run of pages.
