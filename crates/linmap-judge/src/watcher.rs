@@ -92,6 +92,8 @@ pub struct Watcher {
     concerns: Concerns,
     /// The CPUs whose accesses concern the observer.
     waits: [AtomicBool; CPUS],
+    /// True once a CPU has returned to a lower exception level: the kernel has programs.
+    has_programs: AtomicBool,
     wanted: Wanted,
     inner: Mutex<Inner>,
     /// Its numbers.
@@ -152,6 +154,7 @@ impl Watcher {
             ram,
             concerns: inner.observer.concerns(),
             waits: [const { AtomicBool::new(false) }; CPUS],
+            has_programs: AtomicBool::new(false),
             wanted,
             inner: Mutex::new(inner),
             counts: Counts::new(),
@@ -214,6 +217,8 @@ impl Watcher {
             Instruction::Tlbi(op, rt) => Event::Tlbi { cpu, op, operand: told.operand(op, read(rt)) },
             Instruction::Dsb(kind) => Event::Dsb { cpu, kind },
             Instruction::Isb => Event::Isb { cpu },
+            // Where there are programs, one may sleep amid what it does: the interrupt that ends idling is a synchronisation alone.
+            Instruction::Idle if self.has_programs.load(Relaxed) => Event::Isb { cpu },
             Instruction::Idle => Event::Leave { cpu },
             Instruction::Msr(Register::Vbar, rt) if read(rt) >> 55u32 & 1 == 0 => return,
             Instruction::Msr(register, rt) => Event::Msr { cpu, register, value: read(rt) },
@@ -239,6 +244,7 @@ impl Watcher {
 
     /// Takes the return of a CPU to a lower exception level.
     pub fn left(&self, cpu: CpuId, pc: u64) {
+        self.has_programs.store(true, Relaxed);
         let mut inner = self.lock();
         inner.catch_up(cpu, &self.ram);
         inner.step(&Event::Leave { cpu }, pc);

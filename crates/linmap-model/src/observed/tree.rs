@@ -272,7 +272,8 @@ impl Tables {
                 moved.unknown += 1;
                 return;
             };
-            if linked.unordered != 0 {
+            // Stores are remembered by frames: those to what shares one with a small root are not told apart.
+            if linked.unordered != 0 && entries >= 1 << (FRAME - 3) {
                 moved.unordered.push((pa, linked.unordered));
             }
             for frame in frames(pa, entries) {

@@ -6,7 +6,7 @@ use linmap_model::{Core, Register, Rule, Tlb, Update};
 
 use crate::machine::{
     ACCESSED, CONTIGUOUS, DIRTY_MANAGED, EMPTY, KERNEL, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY,
-    SPARE, USER, VA, block, page, table,
+    SPARE, TCR, USER, VA, block, page, table,
 };
 
 /// The tables of another process.
@@ -163,6 +163,17 @@ fn a_run_changes_page_by_page() {
     });
     m.dsb(Ishst).tlbi(Tlb::Aside1is, 3 << 48u64).dsb(Ish).walker(SPARE + 0x3088, Update::Dirty).leave();
     assert_eq!(m.found(), []);
+}
+
+/// A root is smaller than a page, and another CPU stores to the root beside it: a slab of roots.
+#[test]
+fn small_roots_share_a_page() {
+    const T0SZ_OF_36_BITS: u64 = 28;
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.msr(Register::Tcr, TCR & !63 | T0SZ_OF_36_BITS).isb();
+    m.store(OTHER, table(SPARE)).dsb(Ishst);
+    m.on(1).store(OTHER + 0x200, table(SPARE)).on(0).load(OTHER, 3).leave();
+    is_fine(&mut m);
 }
 
 /// A process takes a page of its own out, and another one runs, and returns, before it goes on with its TLBI: it was preempted.
