@@ -1,6 +1,6 @@
 //! The observer: takes steps, keeps what CPUs have loaded and may hold, and reports.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use linmap::{Attributes, Geometry, Va};
 
@@ -42,6 +42,8 @@ pub struct Observer<M> {
     pub(super) geometry: Geometry,
     pub(super) cpus: Vec<Cpu>,
     pub(super) trees: HashMap<TreeId, Tree>,
+    /// The trees that a CPU has loaded at any time.
+    came_before: HashSet<TreeId>,
     pub(super) tables: Tables,
     pub(super) held: Held,
     pub(super) now: usize,
@@ -66,6 +68,7 @@ impl<M: Memory> Observer<M> {
             geometry: setup.geometry,
             cpus: setup.cores.iter().map(|&core| Cpu::new(core)).collect(),
             trees: HashMap::new(),
+            came_before: HashSet::new(),
             tables: Tables::default(),
             held: Held::default(),
             now: 0,
@@ -321,6 +324,10 @@ impl<M: Memory> Observer<M> {
             if half == 1 {
                 self.changes_runs(stored, id, &[], &moved.leaves);
             }
+            // In a tree that CPUs have had before, the tables below the root were linked before: a page that another CPU maps in one of
+            // them needs no barrier.
+            let is_first = self.came_before.insert(id);
+            moved.unordered.retain(|(table, _)| is_first || *table == id.root);
             self.not_filled(stored, id, &moved);
         }
         let Some(tree) = self.trees.get_mut(&id) else { return };

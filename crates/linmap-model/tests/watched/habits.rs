@@ -176,6 +176,19 @@ fn small_roots_share_a_page() {
     is_fine(&mut m);
 }
 
+/// A CPU comes to a process in which another CPU maps a page, for which a fault handler needs no barrier. The root itself needs one.
+#[test]
+fn a_cpu_comes_while_another_maps_a_page() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    let users = |n: u64| page(0x8000_0000 + n * 0x1000, 0) | NOT_GLOBAL | USER;
+    m.process(SPARE).load(SPARE, 3).msr(Register::Ttbr0, EMPTY);
+    m.on(1).store(SPARE + 0x3008, users(1)).on(0).load(SPARE, 3).leave();
+    is_fine(&mut m);
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.process(SPARE).on(1).store(SPARE + 8, table(SPARE + 0x1000)).on(0).load(SPARE, 3);
+    assert_eq!(m.so_far(), [(Grade::Breach, Rule::Unfilled)]);
+}
+
 /// A process takes a page of its own out, and another one runs, and returns, before it goes on with its TLBI: it was preempted.
 #[test]
 fn another_process_returns_first() {

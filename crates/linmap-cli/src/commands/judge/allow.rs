@@ -50,7 +50,7 @@ impl Allowed {
     }
 
     /// Gives each finding that is allowed the reason, and lists the rows that no finding needed. The function is that of the step that
-    /// makes it wrong, or of the store that it is about.
+    /// makes it wrong, or of the store that it is about, with or without what a compiler adds to its name (`.constprop.0`).
     pub(crate) fn apply(&self, document: &mut Value) {
         let mut used = vec![false; self.rows.len()];
         for finding in document["findings"].as_array_mut().into_iter().flatten() {
@@ -60,7 +60,10 @@ impl Allowed {
             };
             let names = [name(&finding["step"]), name(&finding["store"]["step"])];
             let rule = finding["rule"].as_str().unwrap_or_default().to_owned();
-            let fits = |row: &Row| row.rule == rule && names.contains(&row.function);
+            let is = |name: &String, row: &Row| {
+                *name == row.function || name.split('.').next() == Some(row.function.as_str())
+            };
+            let fits = |row: &Row| row.rule == rule && names.iter().any(|name| is(name, row));
             if let Some(at) = self.rows.iter().position(fits) {
                 used[at] = true;
                 finding["allowed"] = self.rows[at].reason.clone().into();
@@ -85,10 +88,12 @@ mod tests {
             { "rule": "Stale", "step": { "function": "vunmap_range+0x10" }, "store": null },
             { "rule": "Stale", "step": {}, "store": { "step": { "function": "vunmap_range" } } },
             { "rule": "Freed", "step": { "function": "vunmap_range" }, "store": null },
+            { "rule": "Stale", "step": { "function": "vunmap_range.part.0+0x8" }, "store": null },
         ]});
         allowed.apply(&mut document);
-        let reasons: Vec<&Value> = (0..3).map(|n| &document["findings"][n]["allowed"]).collect();
-        assert_eq!(reasons, [&json!("it invalidates later"), &json!("it invalidates later"), &Value::Null]);
+        let reasons: Vec<&Value> = (0..4).map(|n| &document["findings"][n]["allowed"]).collect();
+        let known = &json!("it invalidates later");
+        assert_eq!(reasons, [known, known, &Value::Null, known]);
         assert_eq!(document["unused"], json!(["Freed f"]));
         assert_eq!(Allowed::parse("\nStale f\n").map(drop), Err(2));
     }
