@@ -139,7 +139,7 @@ linux() {
     done
     for kind in 4k 16k 64k; do
         for switch in on off; do
-            if [[ -e $target/linux-port/$kind/initramfs ]]; then
+            if [[ -e $target/linux-port/$kind/arch/arm64/boot/Image ]]; then
                 machine "$target/linux-port/$kind/arch/arm64/boot/Image" "$work/initramfs" linmap=$switch
                 judge "Linux with linmap, $kind, $switch" --allow linux/judge.txt \
                     --symbols "$target/linux-port/$kind/vmlinux" -- "${machine[@]}"

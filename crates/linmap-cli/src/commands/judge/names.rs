@@ -44,21 +44,24 @@ impl Names {
         Ok(Self { symbols, lines, of_file: true, ..Self::default() })
     }
 
-    /// Returns the names at the guest's addresses: kernels move, and the vectors say by how much. Without a file `own` reads those that
-    /// the guest has of itself.
+    /// Returns the names at the guest's addresses: kernels move, and the vectors say by how much. `own` reads what the guest has of itself:
+    /// where it is in RAM, and without a file its functions.
     pub(crate) fn in_guest(self, vectors: u64, own: impl FnOnce() -> Option<Own>) -> Self {
+        let own = own();
         if !self.of_file {
-            return own().map_or(self, |Own { symbols, offset }| Self { symbols, offset, ..Self::default() });
+            return own.map_or(self, |Own { symbols, offset }| Self { symbols, offset, ..Self::default() });
         }
         let by = self.symbols.address(VECTORS).filter(|_| vectors != 0).map(|at| vectors.wrapping_sub(at));
         let moved = by.unwrap_or_default();
-        Self { symbols: self.symbols.moved(moved), moved, ..self }
+        let offset = own.map_or(0, |own| own.offset);
+        Self { symbols: self.symbols.moved(moved), moved, offset, ..self }
     }
 
     /// Returns the file and line of an address.
     pub(crate) fn line(&self, address: u64) -> Option<String> {
         let lines = self.lines.as_ref().filter(|_| address != 0)?;
-        lines.line(address.wrapping_sub(self.moved))
+        let at = |address: u64| lines.line(address.wrapping_sub(self.moved));
+        at(address).or_else(|| at(address.wrapping_add(self.offset)))
     }
 
     /// Returns the function with an address.
@@ -113,7 +116,9 @@ fn of_elf(bytes: &[u8]) -> Result<(Symbols, Option<Lines>), object::Error> {
             && symbol.section_index().is_some()
     });
     let named = functions.filter_map(|symbol| Some((symbol.address(), demangled(symbol.name().ok()?))));
-    let symbols = Symbols::new(named.filter(|(_, name)| !name.is_empty() && !name.starts_with('$')));
+    // `$x` and `$d` mark code and data; Linux has them with a prefix, too.
+    let marks = |name: &str| ["$x", "$d"].iter().any(|mark| name.ends_with(mark) || name.starts_with(mark));
+    let symbols = Symbols::new(named.filter(|(_, name)| !name.is_empty() && !marks(name)));
     Ok((symbols, Lines::of_elf(&file)))
 }
 
