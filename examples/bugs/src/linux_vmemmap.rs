@@ -1,4 +1,4 @@
-//! Linux, `vmemmap_pud_populate` of `mm/sparse-vmemmap.c`, 6.1 to 7.2: a page is cleared and linked as a table with no barrier between. A walker may
+//! Linux, `vmemmap_pud_populate` of `mm/sparse-vmemmap.c`, 6.1 to 7.3: a page is cleared and linked as a table with no barrier between. A walker may
 //! follow the link before it sees the zeros, and takes what the page had before for descriptors.
 
 use crate::machine::{MIDDLE, Page, SPARE, execute, store, table};
