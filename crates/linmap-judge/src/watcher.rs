@@ -1,6 +1,6 @@
 //! The events of instructions and stores of a running guest, from all threads of QEMU.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -109,6 +109,8 @@ struct Inner {
     page: Vec<(u64, u64)>,
     /// True once there was a breach at which the machine could be stopped.
     stopped: bool,
+    /// True once the machine has ended.
+    ended: bool,
 }
 
 /// Bytes of a page that a CPU has stored where no callback tells it.
@@ -146,6 +148,7 @@ impl Watcher {
             unseen: vec![Vec::new(); cores.len()],
             page: vec![(u64::MAX, 0); cores.len()],
             stopped: false,
+            ended: false,
         };
         for cpu in 0..cores.len() as CpuId {
             inner.step(&Event::Reset { cpu }, 0);
@@ -309,6 +312,18 @@ impl Watcher {
         document
     }
 
+    /// Writes the document of the run so far, since QEMU may be killed. Returns false once the machine has ended: another document is there.
+    pub fn write_so_far(&self, file: &Path) -> bool {
+        let inner = self.lock();
+        if !inner.ended {
+            let mut document = self.document(&inner);
+            document["so_far"] = true.into();
+            // The next one may have room.
+            let _ = outcome::write(file, &document);
+        }
+        !inner.ended
+    }
+
     /// The machine ends. Returns the document of the run.
     ///
     /// # Errors
@@ -316,6 +331,7 @@ impl Watcher {
     /// The log could not be written.
     pub fn finish(&self) -> std::io::Result<Value> {
         let mut inner = self.lock();
+        inner.ended = true;
         inner.observer.finish();
         inner.log.as_mut().map_or(Ok(()), Log::finish)?;
         Ok(self.document(&inner))

@@ -264,6 +264,22 @@ fn a_folder_has_a_qemu_that_judges() {
         "{sum:#}"
     );
 
+    // One that is killed, as build systems do when a test has passed: it is judged until then.
+    let mut hanging: Vec<&str> = machine.clone();
+    let at = hanging.iter().position(|word| *word == "run=selftest").expect("an argument");
+    hanging[at] = "run=hang";
+    let mut command = Command::new(directory.path().join("qemu-system-aarch64"));
+    let mut child = command.args(&hanging).stdout(Stdio::piped()).spawn().expect("QEMU runs");
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    child.kill().and_then(|()| child.wait()).expect("it runs");
+    let report = linmap(&["--json", "--report"]);
+    let sum: Value = serde_json::from_slice(&report.stdout).expect("a document");
+    assert_eq!(
+        (report.status.code(), &sum["runs"], &sum["killed"]),
+        (Some(0), &2.into(), &1.into()),
+        "{sum:#}"
+    );
+
     // One whose CPUs QEMU does not emulate, and which does not start; and a guest that is wrong.
     let refused = run(&["-M", "none", "-smp", "1", "-accel", "tcg", "-enable-kvm", "-S", "-bad"]);
     assert!(!refused.status.success(), "{refused:?}");
@@ -276,7 +292,7 @@ fn a_folder_has_a_qemu_that_judges() {
     let sum: Value = serde_json::from_slice(&report.stdout).expect("a document");
     let faults = json_schema::faults(&json_schema::read("linmap.judge-report-1"), &sum);
     assert_eq!(faults, Vec::<String>::new());
-    assert_eq!((report.status.code(), &sum["runs"]), (Some(1), &3.into()), "{sum:#}");
+    assert_eq!((report.status.code(), &sum["runs"]), (Some(1), &4.into()), "{sum:#}");
     let why = sum["not_judged"][0]["why"].as_str().expect("a reason");
     assert!(why.contains("TCG") && sum["breaches"].as_u64() > Some(3), "{sum:#}");
     let annotations = linmap(&["--github", "--report"]);
@@ -286,7 +302,7 @@ fn a_folder_has_a_qemu_that_judges() {
     let text = linmap(&["--report"]);
     let text = String::from_utf8_lossy(&text.stdout);
     assert!(
-        text.contains("by_stp") && text.contains("3 runs: ") && text.contains("not judged: -M none"),
+        text.contains("by_stp") && text.contains("4 runs, 1 of them") && text.contains("not judged: -M none"),
         "{text}"
     );
     // The guests' RAM is gone.

@@ -2,7 +2,8 @@
 //!
 //! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
 //! the document goes when QEMU ends; `log=FILE`, where all events go; `stop=FILE`, where the document goes at the first breach, at which all
-//! CPUs wait a moment; `unlink=FILE`, a file that goes when the guest runs; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//! CPUs wait a moment; `unlink=FILE`, a file that goes when the guest runs; `often=on` writes the document of the run so far
+//! each second, for a QEMU that may be killed; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
 //!
 //! - `qemu`: QEMU's functions.
 //! - `registers`: the registers of the CPU that calls the plugin.
@@ -18,6 +19,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use linmap::{Geometry, Granule, OaFormat};
 use linmap_judge::decode::{Instruction, may_store};
@@ -115,6 +118,9 @@ impl Info {
         }
         let file = |name: &str| named.get(name).map(PathBuf::from);
         let wanted = Wanted { told, log: file("log"), stop: file("stop") };
+        if named.get("often") == Some(&"on") {
+            thread::spawn(write_often);
+        }
         let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
         Ok(Plugin { watcher, out: get("out")?.into(), unlink: Mutex::new(file("unlink")) })
     }
@@ -224,6 +230,14 @@ extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
     // SAFETY: as above.
     let bytes = 1 << unsafe { qemu_plugin_mem_size_shift(access) };
     watcher.store(Store { cpu: cpu as u8, pc: data.addr() as u64, va, pa, bytes });
+}
+
+/// Writes the document of the run so far each second, until QEMU ends.
+fn write_often() {
+    let goes_on = || PLUGIN.get().is_none_or(|Plugin { watcher, out, .. }| watcher.write_so_far(out));
+    while goes_on() {
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// QEMU ends: what was found is written down. Without a document the command says that nothing was judged.

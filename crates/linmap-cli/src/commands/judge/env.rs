@@ -94,9 +94,9 @@ fn added(directory: &Path, name: &str, options: &Options) -> Result<Vec<OsString
     let machine = Machine::read(&options.machine, options.ram_base)?;
     let ram = Path::new(MEMORY).join(format!("linmap-judge-{name}"));
     make_ram(&ram, &machine)?;
-    // Nobody is there to remove it afterwards.
-    let unlink = format!(",unlink={}", in_argument(&ram));
-    Ok(machine.added(&plugin, &ram, &directory.join(format!("{name}{JUDGED}")), &unlink))
+    // Nobody is there to remove it afterwards. Build systems kill QEMU when a test has passed.
+    let more = format!(",unlink={},often=on", in_argument(&ram));
+    Ok(machine.added(&plugin, &ram, &directory.join(format!("{name}{JUDGED}")), &more))
 }
 
 /// Returns true if QEMU is only asked for its version, for help, or for a list.

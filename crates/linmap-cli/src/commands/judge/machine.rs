@@ -145,7 +145,7 @@ fn ram(value: &str) -> Result<Size, Failure> {
 /// Returns true if the CPU of `-cpu` is one that never raises a TLB conflict abort.
 fn never_aborts(cpu: &str) -> bool {
     let midr = cpu.split(',').find_map(|word| word.strip_prefix("midr="));
-    let midr = midr.and_then(|text| hexadecimal(text));
+    let midr = midr.and_then(hexadecimal);
     // FEAT_BBM level 2, as QEMU's `max` has it.
     midr.is_some_and(|midr| BbmPromise::of(Midr(midr), 2 << 52u32).never_aborts())
 }

@@ -73,6 +73,8 @@ struct Sum {
     found: BTreeMap<(usize, String, String), Found>,
     /// Runs that were not judged, and why.
     not_judged: Vec<(String, String)>,
+    /// Runs that were killed, and judged until then.
+    killed: usize,
     tlbis: u64,
 }
 
@@ -97,7 +99,7 @@ impl Run {
             return Some(why.to_owned());
         }
         if self.judged.is_null() {
-            return Some("it left no document: QEMU was killed, did not start, or still runs".to_owned());
+            return Some("it left no document: QEMU did not start, or was killed at once".to_owned());
         }
         let executed = self.judged["blocks"][1].as_u64().unwrap_or_default();
         (executed == 0).then(|| "it executed nothing at EL1".to_owned())
@@ -124,6 +126,7 @@ impl Sum {
             self.not_judged.push((run.line(), why));
             return;
         }
+        self.killed += usize::from(run.judged["so_far"] == true);
         let names = run.names(options);
         let mut document = names.named(run.judged.clone());
         allowed.apply(&mut document);
@@ -149,8 +152,9 @@ impl Sum {
 
     fn last(&self) -> String {
         format!(
-            "{} runs: {} breaches, {} suspects; {} TLBIs; {} runs not judged\n",
+            "{} runs, {} of them until they were killed: {} breaches, {} suspects; {} TLBIs; {} runs not judged\n",
             self.runs,
+            self.killed,
             self.of("breach"),
             self.of("suspect"),
             self.tlbis,
@@ -202,6 +206,7 @@ impl Sum {
             "schema": schema("judge-report"),
             "ok": ok && self.not_judged.is_empty(),
             "runs": self.runs,
+            "killed": self.killed,
             "breaches": self.of("breach"),
             "suspects": self.of("suspect"),
             "tlbis": self.tlbis,
