@@ -24,11 +24,12 @@ const PAGE: &str = "docs/sensitivity.md";
 const ORDINARY: usize = 3;
 
 /// The TLBIs that are hidden without notice, though they removed something: the subject, the function, the reason.
-const REASONS: [(&str, &str, &str); 10] = [
+const REASONS: [(&str, &str, &str); 11] = [
     ("image", "kernel::identity::leave", LEFT),
     ("image", "kernel::memory::bring_up::{{closure}}", LEFT),
     ("image", "linmap::live::tlb_batch::TlbBatch::finish", SAME),
     ("linux-7.2", "__cpu_replace_ttbr1", SAME),
+    ("linux-7.2", "__flush_tlb_range.constprop.0.isra.0", ENDS),
     ("linux-7.2", "__pi_early_map_kernel", KNOWN),
     ("linux-7.2", "__ptep_set_access_flags_anysz", LESS),
     ("linux-7.2", "cpu_enable_hw_dbm", SAME),
@@ -39,6 +40,7 @@ const REASONS: [(&str, &str, &str); 10] = [
 /// The reasons.
 const LEFT: &str = "What it removes is of a tree that the CPU leaves for good, under an ASID that no other tree has had since.";
 const SAME: &str = "What it removes translates as the tables do.";
+const ENDS: &str = "It is for a process that the CPU comes to afterwards, so that it is judged later; the end of the process removes all.";
 const LESS: &str = "What it removes permits less than the tables do: a fault would be handled once more.";
 const KNOWN: &str =
     "What is wrong without it is found with it, too: no DSB completes it, or the kernel invalidates lazily.";
