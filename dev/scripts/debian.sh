@@ -57,8 +57,8 @@ programs() {
     shift 2
     rm -rf "$archive/root" "$new"
     mkdir -p "$archive/root" "$new/bin" "$new/lib"
-    packages=$(for program; do echo "${program%%=*}"; done)
-    echo "${0##*/}: fetching" $packages
+    packages=$(for program; do printf '%s ' "${program%%=*}"; done)
+    echo "${0##*/}: fetching $packages"
     # shellcheck disable=SC2086 # a list of words
     for package in $(apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
         --no-enhances $packages | grep -Ex "$pattern" | sort -u) $packages; do

@@ -81,6 +81,7 @@ kernel() {
 }
 
 # Fetches stress-ng and its libraries, of Debian 12.
+# shellcheck disable=SC2030,SC2031 # the suites are this function's own
 stress() (
     archive=$target/linux/apt-bookworm suites=bookworm
     # shellcheck source=dev/scripts/debian.sh

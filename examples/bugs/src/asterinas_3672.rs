@@ -1,4 +1,4 @@
-//! Asterinas [#3672](https://github.com/asterinas/asterinas/issues/3672): a page becomes read-only, and no TLB is told: whoever has used the page
+//! Asterinas [#3672](https://github.com/asterinas/asterinas/issues/3672): a page becomes read-only, and no TLB is told: a program that has used the page
 //! goes on writing to it.
 
 use crate::machine::{Granule, READ_ONLY, SPARE, TABLE, execute, leaf, map, operand, store, tlbi, va};

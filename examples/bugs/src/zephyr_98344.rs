@@ -1,5 +1,5 @@
 //! Zephyr [#98344](https://github.com/zephyrproject-rtos/zephyr/issues/98344): several CPUs run, and a page is unmapped with a TLBI for the own
-//! CPU alone. The other one goes on using the page, whoever has it then.
+//! CPU alone. The other one goes on using the page, which may be that of another program then.
 
 use crate::machine::{Granule, SPARE, TABLE, execute, map, store};
 

@@ -215,9 +215,13 @@ fn a_run_of_pages_begins_where_one_of_blocks_did() {
     const FIRST: u64 = 0x8200_0000;
     let slot = |n: u64| LEVEL_2 + 8 * (16 + n);
     let output = |n: u64| FIRST + 0x20_0000 * n;
-    (0..16).for_each(|n| drop(m.store(slot(n), block(output(n)) | CONTIGUOUS)));
+    (0..16).for_each(|n| {
+        m.store(slot(n), block(output(n)) | CONTIGUOUS);
+    });
     m.dsb(Ishst).isb().leave();
-    (0..16).for_each(|n| drop(m.store(slot(n), block(output(n)))));
+    (0..16).for_each(|n| {
+        m.store(slot(n), block(output(n)));
+    });
     // Another CPU goes on before the first one idles.
     m.dsb(Ishst).tlbi(Tlb::Vmalle1is, 0).dsb(Ish).isb().on(1);
     (0..512).for_each(|n| {

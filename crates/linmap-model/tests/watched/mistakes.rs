@@ -79,7 +79,7 @@ fn a_page_that_was_never_out() {
                 // To become writable again needs none.
                 (true, true) => assert!(m.found().iter().all(|found| found.0 == Grade::Hint)),
                 (true, false) => {
-                    assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, Some(Miss::NotComplete)))
+                    assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, Some(Miss::NotComplete)));
                 }
                 _ => assert_eq!(worst(&mut m), (Grade::Suspect, Rule::Stale, None)),
             }
