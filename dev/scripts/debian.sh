@@ -67,8 +67,9 @@ programs() {
     done
     for program; do cp "$archive/root/${program#*=}" "$new/bin"; done
     # By the names that programs ask for, which are links but for those of libc.
-    find "$archive/root/usr/lib/aarch64-linux-gnu" "$archive/root/lib/aarch64-linux-gnu" -maxdepth 1 -name '*.so.*' ! -name '*.so.*.*.*' \
-        -exec cp -L '{}' "$new/lib" ';' 2>/dev/null || true
+    for libraries in "$archive/root/usr/lib/aarch64-linux-gnu" "$archive/root/lib/aarch64-linux-gnu"; do
+        [ ! -d "$libraries" ] || find "$libraries" -maxdepth 1 -name '*.so.*' ! -name '*.so.*.*.*' -exec cp -L -t "$new/lib" '{}' +
+    done
     rm -rf "$archive/new" "$archive/root"
     mv "$new" "$output"
 }

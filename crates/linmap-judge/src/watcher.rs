@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use linmap::{Geometry, Va};
 use linmap_model::observed::{Concerns, Grade, Observer, document};
-use linmap_model::{Access, Core, CpuId, Event, Register, Setup};
+use linmap_model::{Access, Core, CpuId, Event, Setup};
 use serde_json::{Value, json};
 
 use crate::decode::Instruction;
@@ -223,7 +223,6 @@ impl Watcher {
             // Where there are programs, one may sleep amid what it does: the interrupt that ends idling is a synchronisation alone.
             Instruction::Idle if self.has_programs.load(Relaxed) => Event::Isb { cpu },
             Instruction::Idle => Event::Leave { cpu },
-            Instruction::Msr(Register::Vbar, rt) if read(rt) >> 55u32 & 1 == 0 => return,
             Instruction::Msr(register, rt) => Event::Msr { cpu, register, value: read(rt) },
             Instruction::Call => match called(read(0)) {
                 Some(Called::Off) => Event::Reset { cpu },

@@ -45,14 +45,35 @@ const PARTS: [Part; 7] = [
     Part { name: "model", what: "speed of the model", run: parts::judging },
 ];
 
-/// The part that boots the image. It has its own arguments and writes its own page.
-const COUNTS: &str = "counts";
-/// The part that checks or writes figures in documents.
-const FIGURES: &str = "figures";
-/// The part that compares or stores what `make test-linux-port` has counted.
-const PORT: &str = "linux-port";
-/// The part that compares or stores how much `linmap judge` notices.
-const SITES: &str = "sites";
+/// A part with arguments of its own, which runs alone.
+struct Own {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&[String]) -> Result<(), String>,
+}
+
+const OWN: [Own; 4] = [
+    Own {
+        name: "counts",
+        what: "compares exact counts of the image under QEMU with the stored ones; or --update, --sizes, --report",
+        run: count,
+    },
+    Own {
+        name: "figures",
+        what: "compares figures in README and docs with measured ones; or --update",
+        run: figures::run,
+    },
+    Own {
+        name: "linux-port",
+        what: "compares what `make test-linux-port` has counted with the stored counts; or --update",
+        run: port::run,
+    },
+    Own {
+        name: "sites",
+        what: "hides each TLBI and DSB of a kernel from `linmap judge`, and compares what it notices; or --update",
+        run: sites::run,
+    },
+];
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -61,17 +82,10 @@ fn main() {
     {
         return or_exit(fixed::work(size));
     }
-    if arguments.first().is_some_and(|first| first == COUNTS) {
-        return or_exit(count(&arguments[1..]));
-    }
-    if arguments.first().is_some_and(|first| first == FIGURES) {
-        return or_exit(figures::run(&arguments[1..]));
-    }
-    if arguments.first().is_some_and(|first| first == PORT) {
-        return or_exit(port::run(&arguments[1..]));
-    }
-    if arguments.first().is_some_and(|first| first == SITES) {
-        return or_exit(sites::run(&arguments[1..]));
+    if let [first, rest @ ..] = arguments.as_slice()
+        && let Some(own) = OWN.iter().find(|own| own.name == first)
+    {
+        return or_exit((own.run)(rest));
     }
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return println!("bench [NAME]...\n\n{}", list());
@@ -109,15 +123,12 @@ fn run(names: &[String]) -> io::Result<()> {
 }
 
 fn list() -> String {
-    let line = |part: &Part| format!("  {:<10} {}\n", part.name, part.what);
-    let parts: String = PARTS.iter().map(line).collect();
-    let counts = format!(
-        "  {COUNTS:<10} compares exact counts of the image under QEMU with the stored ones; or --update, --sizes, --report\n  \
-         {FIGURES:<10} compares figures in README and docs with measured ones; or --update\n"
-    );
+    let line = |name: &str, what: &str| format!("  {name:<10} {what}\n");
+    let parts: String = PARTS.iter().map(|part| line(part.name, part.what)).collect();
+    let own: String = OWN.iter().map(|own| line(own.name, own.what)).collect();
     parts
         + "\nWithout a name all of these run and write docs/benchmarks/host.md and counts.md. There are also\n\n"
-        + &counts
+        + &own
 }
 
 fn or_exit(result: Result<(), impl Display>) {

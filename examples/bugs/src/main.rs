@@ -12,6 +12,7 @@
 
 mod asterinas_3672;
 mod edk2_4418;
+mod last_words;
 mod linux_vmemmap;
 mod machine;
 mod osv_1117;
@@ -20,7 +21,8 @@ mod zephyr_115708;
 mod zephyr_37600;
 mod zephyr_98344;
 
-use machine::{Granule, end, start};
+use last_words::end;
+use machine::{Granule, start};
 
 /// A bug, and the same mended.
 struct Bug {

@@ -38,7 +38,7 @@ use answer::Answer;
 use failure::Failure;
 use files::{Files, read};
 use guest::{Guest, Stop};
-use machine::{Machine, in_argument};
+use machine::{Machine, in_argument, opened};
 use names::{Names, address, hexadecimal};
 
 /// Runs a guest and reports what was found.
@@ -93,7 +93,7 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     }
     let mut added = machine.added(&plugin, &files.ram, &files.document(), &told);
     if options.stop {
-        added.extend(machine.opened(&monitor, &files.path("gdb")));
+        added.extend(opened(&monitor, &files.path("gdb")));
     }
     let console = match (options.quiet, options.json) {
         (true, _) => None,

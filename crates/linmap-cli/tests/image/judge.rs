@@ -58,10 +58,14 @@ pub(crate) fn qemu() -> Option<PathBuf> {
 
 /// Judges a boot of the image by these CPUs, with more options.
 fn judge(qemu: &Path, cpu: &str, options: &[&str]) -> Output {
+    command(qemu).args(options).args(machine(cpu)).output().expect("the command runs")
+}
+
+/// The command `judge` with a QEMU and the plugins of this build.
+pub(crate) fn command(qemu: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.arg("judge").args(options).arg("--qemu").arg(qemu);
-    command.arg("--plugins").arg(plugins()).args(machine(cpu));
-    command.output().expect("the command runs")
+    command.arg("judge").arg("--qemu").arg(qemu).arg("--plugins").arg(plugins());
+    command
 }
 
 /// QEMU's arguments for the image.

@@ -1,10 +1,10 @@
 //! `linmap judge` names published bugs: the kernel `examples/bugs` has each wrong and mended. A word of QEMU's loader chooses.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::judge::{document, plugins, qemu, target};
+use crate::judge::{command, document, qemu, target};
 
 /// The grade, the rule and the file of each bug, in their order, and why the TLBI missed, where there was one.
 const BUGS: [(&str, &str, &str, Option<&str>); 8] = [
@@ -22,22 +22,9 @@ const BUGS: [(&str, &str, &str, Option<&str>); 8] = [
 fn findings(number: usize, is_right: bool) -> Vec<Value> {
     let Some(qemu) = qemu() else { return Vec::new() };
     let choice = number + if is_right { 100 } else { 0 };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.args(["judge", "--json", "--strict", "--qemu"]).arg(qemu).arg("--plugins").arg(plugins());
-    command.args([
-        "--",
-        "-M",
-        "virt",
-        "-cpu",
-        "max",
-        "-smp",
-        "2",
-        "-m",
-        "128M",
-        "-nic",
-        "none",
-        "-nographic",
-    ]);
+    let mut command = command(&qemu);
+    command.args(["--json", "--strict", "--", "-M", "virt", "-cpu", "max", "-smp", "2", "-m", "128M"]);
+    command.args(["-nic", "none", "-nographic"]);
     command.args(["-device", &format!("loader,addr=0x47000000,data={choice},data-len=8")]);
     let output: Output =
         command.arg("-kernel").arg(target().join("bugs.elf")).output().expect("the command runs");

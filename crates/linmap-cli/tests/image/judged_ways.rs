@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::judge::{document, plugins, qemu, target};
+use crate::judge::{command, document, qemu, target};
 
 /// The ways that store anything; those that only clear a page, and those that only set bits.
 const ANY: &[&str] = &[
@@ -37,11 +37,24 @@ const ANY: &[&str] = &[
 const ZEROS_ALONE: &[&str] = &["by_dc_zva", "by_dc_gzva", "by_stzgm", "by_stzg"];
 const BITS_ALONE: &[&str] = &["by_ldset"];
 
-/// Judges the kernel on a machine with so many CPUs, of which it uses one.
+/// Judges the kernel on a machine with that number of CPUs. It uses one of them.
 fn judge(qemu: &Path, cpus: &str, more: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.args(["judge", "--json", "--strict", "--qemu"]).arg(qemu).arg("--plugins").arg(plugins());
-    command.args(["--", "-M", "virt,mte=on", "-cpu", "max", "-smp", cpus, "-m", "128M", "-nic", "none"]);
+    let mut command = command(qemu);
+    command.args([
+        "--json",
+        "--strict",
+        "--",
+        "-M",
+        "virt,mte=on",
+        "-cpu",
+        "max",
+        "-smp",
+        cpus,
+        "-m",
+        "128M",
+        "-nic",
+        "none",
+    ]);
     command.arg("-nographic").args(more).arg("-kernel").arg(target().join("tables.elf"));
     let output = command.output().expect("the command runs");
     let console = String::from_utf8_lossy(&output.stderr);

@@ -46,6 +46,8 @@ pub static qemu_plugin_version: c_int = VERSION;
 struct Plugin {
     watcher: Watcher,
     out: PathBuf,
+    /// True if the document is written each second, as somebody may kill QEMU.
+    is_written_often: bool,
     /// A file that QEMU has opened once the guest runs, and that nobody needs then.
     unlink: Mutex<Option<PathBuf>>,
 }
@@ -81,7 +83,13 @@ pub unsafe extern "C" fn qemu_plugin_install(
         .collect();
     // SAFETY: by the contract.
     match unsafe { &*info }.prepare(&arguments) {
-        Ok(plugin) => drop(PLUGIN.set(plugin)),
+        Ok(plugin) => {
+            let is_written_often = plugin.is_written_often;
+            drop(PLUGIN.set(plugin));
+            if is_written_often {
+                thread::spawn(write_often);
+            }
+        }
         Err(why) => {
             let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
             return -1;
@@ -118,11 +126,9 @@ impl Info {
         }
         let file = |name: &str| named.get(name).map(PathBuf::from);
         let wanted = Wanted { told, log: file("log"), stop: file("stop") };
-        if named.get("often") == Some(&"on") {
-            thread::spawn(write_often);
-        }
+        let is_written_often = named.get("often") == Some(&"on");
         let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
-        Ok(Plugin { watcher, out: get("out")?.into(), unlink: Mutex::new(file("unlink")) })
+        Ok(Plugin { watcher, out: get("out")?.into(), is_written_often, unlink: Mutex::new(file("unlink")) })
     }
 }
 
@@ -234,7 +240,7 @@ extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
 
 /// Writes the document of the run so far each second, until QEMU ends.
 fn write_often() {
-    let goes_on = || PLUGIN.get().is_none_or(|Plugin { watcher, out, .. }| watcher.write_so_far(out));
+    let goes_on = || PLUGIN.get().is_some_and(|Plugin { watcher, out, .. }| watcher.write_so_far(out));
     while goes_on() {
         thread::sleep(Duration::from_secs(1));
     }

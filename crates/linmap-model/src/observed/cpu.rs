@@ -31,8 +31,10 @@ pub(super) struct Cpu {
     pub(super) asids: HashMap<u16, TreeId>,
     pub(super) issued: Vec<Issued>,
     pub(super) fresh: Vec<Fresh>,
-    /// The last tree of the lower half that is not empty, and the event from which on it has run that one.
-    pub(super) process: (Option<TreeId>, usize),
+    /// The last tree of the lower half that is not empty.
+    pub(super) process: Option<TreeId>,
+    /// The event at which it came to that one.
+    pub(super) process_since: usize,
     /// Its last context synchronisation.
     pub(super) synchronised: usize,
     /// The contiguous runs that it was the last to store to, with its last store.
@@ -52,7 +54,8 @@ impl Cpu {
             asids: HashMap::new(),
             issued: Vec::new(),
             fresh: Vec::new(),
-            process: (None, 0),
+            process: None,
+            process_since: 0,
             synchronised: 0,
             runs: BTreeMap::new(),
             before: None,

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::memory::Memory;
 use super::observer::Observer;
+use super::replay::Placed;
 use super::report::{Finding, Missed, Step, Stored};
 use super::sites::{Kind, Site};
-use crate::CpuId;
+use crate::{CpuId, Event};
 
 fn hex(value: u64) -> Value {
     format!("{value:#x}").into()
@@ -29,11 +30,14 @@ fn missed(missed: &Missed) -> Value {
     })
 }
 
+/// An event with its number and its place in the code.
+fn placed(at: usize, pc: u64, event: &Event) -> Value {
+    json!({ "event": at, "cpu": event.cpu(), "pc": hex(pc), "text": event.to_string() })
+}
+
 fn finding(found: &Finding) -> Value {
     let holders: Vec<CpuId> = (0..64u8).filter(|cpu| found.holders >> cpu & 1 == 1).collect();
-    let events = found.events.iter().map(|(at, pc, event)| {
-        json!({ "event": at, "cpu": event.cpu(), "pc": hex(*pc), "text": event.to_string() })
-    });
+    let events = found.events.iter().map(|(at, pc, event)| placed(*at, *pc, event));
     json!({
         "grade": found.grade.to_string(),
         "rule": format!("{:?}", found.rule),
@@ -69,4 +73,13 @@ pub fn document<M: Memory>(observer: &Observer<M>) -> Value {
             "tables_not_known": observer.unknown_tables(),
         },
     })
+}
+
+/// Returns the last event of an observer, and the state of the tables and the TLBs at the address that it is about.
+pub fn moment<M: Memory>(observer: &Observer<M>, (event, pc): &Placed) -> Value {
+    let mut value = placed(observer.events().saturating_sub(1), *pc, event);
+    let (va, facts) = observer.moment(event).unzip();
+    value["address"] = va.map(|va| hex(va.0)).into();
+    value["facts"] = facts.unwrap_or_default().into();
+    value
 }

@@ -12,8 +12,9 @@
 //! - `held`: what CPUs may hold though the tables have it no more.
 //! - `filter`: the physical addresses of tables and of what CPUs may hold, so that other stores cost little.
 //! - `report`: findings as values. `document`: as JSON. `sites`: TLBIs and DSBs, and whether anything needed them.
-//! - `observer`, `store`, `run`: the steps. `questions`: what can be asked between two. `replay`: the steps of a saved log.
+//! - `observer`, `store`, `barriers`, `run`: the steps. `questions`: what can be asked between two. `replay`: the steps of a saved log.
 
+mod barriers;
 mod cpu;
 mod document;
 mod filter;
@@ -29,7 +30,7 @@ mod store;
 mod tree;
 mod types;
 
-pub use self::document::document;
+pub use self::document::{document, moment};
 pub use self::memory::{Linked, Memory, Told};
 pub use self::observer::Observer;
 pub use self::questions::Concerns;

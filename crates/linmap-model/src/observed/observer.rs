@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use linmap::{Attributes, Geometry, Va};
 
 use super::cpu::Cpu;
-use super::held::{self, Held, Issued, Kind};
+use super::held::{self, Held, Kind};
 use super::memory::Memory;
-use super::report::{Finding, Grade, Miss, Missed, Step, Stored};
+use super::report::{Finding, Grade, Step, Stored};
 use super::sites::Sites;
 use super::tree::{Format, Moved, Tables, TreeId};
 use crate::asid::Asid;
-use crate::space::Context;
-use crate::{Barrier, CpuId, Event, Register, Rule, Setup, Update};
+use crate::{CpuId, Event, Register, Rule, Setup, Update};
 
 /// A tree that CPUs have loaded.
 pub(super) struct Tree {
@@ -31,8 +30,6 @@ const KEPT: usize = 256;
 const SHOWN: usize = 12;
 /// The words of the largest table.
 const MOST_WORDS: usize = 1 << 13;
-/// The invalidations of a CPU that wait for its DSB; with more the oldest are forgotten.
-const ISSUED: usize = 4096;
 /// The events after which a CPU that neither returned nor idled has ended what it did.
 const LONG: usize = 4_000_000;
 
@@ -130,7 +127,7 @@ impl<M: Memory> Observer<M> {
     /// The machine stops: what is left has no step any more that could mend it.
     pub fn finish(&mut self) {
         for cpu in 0..self.cpus.len() as CpuId {
-            self.cpus[usize::from(cpu)].process.1 = 0;
+            self.cpus[usize::from(cpu)].process_since = 0;
             self.ends(Step { cpu, pc: 0, at: self.now });
         }
     }
@@ -142,7 +139,7 @@ impl<M: Memory> Observer<M> {
         self.log.push_back((step.at, step.pc, event.clone()));
     }
 
-    fn cpu(&mut self, step: Step) -> &mut Cpu {
+    pub(super) fn cpu(&mut self, step: Step) -> &mut Cpu {
         &mut self.cpus[usize::from(step.cpu)]
     }
 
@@ -162,104 +159,6 @@ impl<M: Memory> Observer<M> {
         let shown: Vec<_> = last.cloned().collect();
         finding.events = shown[shown.len().saturating_sub(SHOWN)..].to_vec();
         self.found.insert(key, finding);
-    }
-
-    fn dsb(&mut self, step: Step, kind: Barrier) {
-        let alone = !kind.is_shared();
-        // Without other CPUs on any tree it is enough that the CPU's own walker sees what it stores.
-        if !alone || self.trees.values().all(|tree| tree.users & !(1 << step.cpu) == 0) {
-            self.memory.barrier(step.cpu);
-        }
-        let orders = self.held.order(step.cpu, alone, step.at);
-        let cpu = self.cpu(step);
-        let waited = orders || cpu.fresh.iter().any(|fresh| !fresh.visible) || !cpu.issued.is_empty();
-        cpu.fresh.iter_mut().for_each(|fresh| fresh.visible = true);
-        self.sites.dsb(step.pc, kind, waited);
-        if !kind.is_full() {
-            return;
-        }
-        let issued = std::mem::take(&mut self.cpu(step).issued);
-        let (done, waits): (Vec<Issued>, Vec<Issued>) =
-            issued.into_iter().partition(|i| (!alone || !i.what.broadcast) && (i.what.nxs || !kind.is_nxs()));
-        self.cpu(step).issued = waits;
-        for issued in done {
-            let cpus = if issued.what.broadcast { self.recipients(&issued) } else { 1 << step.cpu };
-            let completed = self.held.complete(&issued, cpus);
-            completed.early.into_iter().for_each(|entry| self.came_too_early(&entry, &issued));
-            if self.forget_asids(&issued, cpus) || completed.dropped {
-                self.sites.removed(issued.step.pc);
-            }
-        }
-    }
-
-    /// An invalidation of all addresses drops what CPUs held under ASIDs, and of trees that they have left. Returns true if it dropped
-    /// something.
-    fn forget_asids(&mut self, issued: &Issued, cpus: u64) -> bool {
-        if issued.what.addresses.is_some() || !issued.what.target.has(crate::space::Space::HOME) {
-            return false;
-        }
-        let mut dropped = false;
-        for (n, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus >> n & 1 == 1) {
-            let current = cpu.loaded[0]
-                .map(|tree| (cpu.asid(), tree))
-                .filter(|(asid, tree)| cpu.asids.get(asid) == Some(tree));
-            let before = cpu.asids.len();
-            cpu.asids.retain(|asid, _| issued.what.asid.is_some_and(|named| named != *asid));
-            cpu.asids.extend(current);
-            dropped |= cpu.asids.len() != before;
-            if issued.what.asid.is_none() {
-                for tree in self.trees.values_mut() {
-                    dropped |= tree.left >> n & 1 == 1;
-                    tree.left &= !(1 << n);
-                }
-            }
-        }
-        dropped
-    }
-
-    /// The CPUs that have to carry out an invalidation of another: one by range is for those that have such operations
-    /// (D8.17.7 RXMZFH).
-    fn recipients(&self, issued: &Issued) -> u64 {
-        let heeds = |(n, cpu): (usize, &Cpu)| u64::from(cpu.core.range_tlbi || !issued.what.range) << n;
-        self.cpus.iter().enumerate().map(heeds).sum()
-    }
-
-    fn isb(&mut self, step: Step) {
-        let cpu = self.cpu(step);
-        cpu.fresh.retain(|fresh| !fresh.visible);
-        cpu.synchronised = step.at;
-    }
-
-    fn tlbi(&mut self, step: Step, op: crate::Tlb, operand: u64) {
-        let default = self.geometry;
-        let cpu = self.cpu(step);
-        // The highest bit of the address in an operand: 43, or 36 in one by range.
-        let highest = if op.is_range() { 36 } else { 43u32 };
-        let upper = operand >> highest & 1 == 1 || cpu.loaded[0].is_none();
-        let format = cpu.format(usize::from(upper), default).or_else(|| cpu.format(0, default));
-        let (why, right) = match (cpu.core.lacks_for(op), format) {
-            (Some(lacks), _) => {
-                (format!("tlbi {op} is undefined on this CPU, which {lacks}"), "one that all CPUs have")
-            }
-            (None, None) => return,
-            (None, Some(format)) => {
-                match op.decode(operand, format.geometry, cpu.core.ttl, Context::default()) {
-                    Ok(what) => {
-                        // A kernel without a DSB among so many has been told of by then.
-                        let excess = (cpu.issued.len() + 1).saturating_sub(ISSUED);
-                        cpu.issued.drain(..excess);
-                        cpu.issued.push(Issued { step, op, operand, what });
-                        return self.sites.tlbi(step.pc, op);
-                    }
-                    Err(why) => (why, "an operand as the manual has it"),
-                }
-            }
-        };
-        self.report(Finding {
-            facts: vec![why],
-            right,
-            ..Finding::new(Grade::Breach, Rule::TlbiOperand, step)
-        });
     }
 
     fn reset(&mut self, step: Step) {
@@ -344,8 +243,9 @@ impl<M: Memory> Observer<M> {
             self.comes_back(step, id, asid);
         }
         let cpu = self.cpu(step);
-        if half == 0 && !is_empty && cpu.process.0 != Some(id) {
-            cpu.process = (Some(id), step.at);
+        if half == 0 && !is_empty && cpu.process != Some(id) {
+            cpu.process = Some(id);
+            cpu.process_since = step.at;
         }
         if half == 0 && !is_empty {
             let before = cpu.asids.insert(asid, id);
@@ -458,7 +358,7 @@ impl<M: Memory> Observer<M> {
     fn ends(&mut self, step: Step) {
         self.runs_agree(step);
         let long = self.now.saturating_sub(LONG);
-        let since = self.cpu(step).process.1;
+        let since = self.cpu(step).process_since;
         let open = self.held.report(step.cpu, since, long);
         open.iter().for_each(|entry| self.left_behind(entry, step));
     }
@@ -492,24 +392,6 @@ impl<M: Memory> Observer<M> {
             missed,
             holders: entry.holders,
             ..Finding::new(grade, Rule::Stale, Step { pc: entry.stored.step.pc, ..step })
-        });
-    }
-
-    /// Returns the invalidation that an entry outlived: one that no DSB has completed, or one that missed it.
-    pub(super) fn missed(&self, entry: &held::Entry) -> Option<Missed> {
-        let issued = self.cpus.iter().flat_map(|cpu| &cpu.issued).find(|issued| entry.waits_for(issued));
-        issued.map(|issued| issued.missed(Miss::NotComplete)).or(entry.missed)
-    }
-
-    fn came_too_early(&mut self, entry: &held::Entry, issued: &Issued) {
-        self.report(Finding {
-            va: Some(Va(entry.first)),
-            facts: vec!["a walker may fetch the old entry after the TLBI".to_owned()],
-            right: "DSB ISHST between the store and the TLBI",
-            stored: Some(entry.stored),
-            missed: entry.missed,
-            holders: entry.holders,
-            ..Finding::new(Grade::Breach, Rule::Stale, issued.step)
         });
     }
 

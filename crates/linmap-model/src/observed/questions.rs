@@ -1,5 +1,7 @@
 //! Questions to an observer: what was found, what CPUs have and may hold, and whether a store concerns it.
 
+use std::collections::BTreeSet;
+
 use linmap::{Attributes, Va};
 
 use super::filter::Asked;
@@ -99,8 +101,7 @@ impl<M: Memory> Observer<M> {
         let va = self.about(event)?;
         let half = usize::from(va.0 >> 55u32 & 1 == 1);
         let mut facts = Vec::new();
-        let mut ids: Vec<_> = self.cpus.iter().filter_map(|cpu| cpu.loaded[half]).collect();
-        ids.dedup();
+        let ids: BTreeSet<_> = self.cpus.iter().filter_map(|cpu| cpu.loaded[half]).collect();
         for id in ids {
             let Some(tree) = self.trees.get(&id) else { continue };
             let leaf = self.tables.leaf((id.root, &tree.format.root(id)), &tree.format, va.0);

@@ -156,7 +156,9 @@ impl<M: Memory> Observer<M> {
         self.not_filled(stored, tree, &came);
         for new in &came.leaves {
             self.fits_what_is_held(stored, tree, new);
-            self.was_never_out(stored, tree, new);
+            if tree.half == 1 {
+                self.was_never_out(stored, tree, new);
+            }
         }
         for old in &gone.leaves {
             self.replaced(stored, tree, old, &came.leaves);
@@ -230,7 +232,7 @@ impl<M: Memory> Observer<M> {
                 && !held.reported
         };
         let held = self.held.overlapping(tree.half, new.first, new.last);
-        let back: Vec<Entry> = held.filter(is_back).filter(|_| tree.half == 1).cloned().collect();
+        let back: Vec<Entry> = held.filter(is_back).cloned().collect();
         for held in back {
             let at = held.stored.step.at;
             self.report(Finding {

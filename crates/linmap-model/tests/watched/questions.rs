@@ -60,7 +60,7 @@ fn vectors_are_the_first_of_the_upper_half() {
     assert_eq!(m.observer().vectors(), Some(0xffff_8000_0001_0000));
 }
 
-/// They are not judged, which is said.
+/// Tables of a big-endian kernel are not judged. They are counted as tables that are not known.
 #[test]
 fn big_endian_tables_are_not_known() {
     let mut m = Machine::new(Core::WEAK, 1);

@@ -115,14 +115,14 @@ pub(crate) fn shares(rows: &[Row]) -> String {
     let [breach, suspect, idle, silent] = sums(rows);
     let [breaches, all] = noticed(rows);
     format!(
-        "{} places, of which nothing needed {idle}; of the other {}, {breach} are noticed as a breach ({breaches:.0}%), \
-         {suspect} as a suspect, and {silent} are not noticed: {all:.0}% are",
+        "{} places. Nothing needed {idle} of them. Of the other {}, {breach} are noticed as a breach ({breaches:.0}%), \
+         {suspect} as a suspect, and {silent} are not noticed: {all:.0}% are noticed",
         breach + suspect + idle + silent,
         breach + suspect + silent,
     )
 }
 
-/// Returns the rows of which less is noticed than before.
+/// Returns the rows with more places than before that are not noticed, or that are a suspect alone.
 pub(crate) fn worse<'a>(before: &[Row], now: &'a [Row]) -> Vec<&'a Row> {
     let same = |row: &&Row, other: &Row| (&row.function, &row.what) == (&other.function, &other.what);
     let fell = |row: &&Row| {
@@ -187,8 +187,8 @@ mod tests {
         let text = shares(&[row("dsb ish", [3, 1, 6, 0])]);
         assert_eq!(
             text,
-            "10 places, of which nothing needed 6; of the other 4, 3 are noticed as a breach (75%), 1 as a suspect, and 0 are \
-             not noticed: 100% are"
+            "10 places. Nothing needed 6 of them. Of the other 4, 3 are noticed as a breach (75%), 1 as a suspect, and 0 are \
+             not noticed: 100% are noticed"
         );
     }
 }

@@ -10,9 +10,13 @@
 #![no_std]
 #![no_main]
 
+#[path = "../../../../examples/bugs/src/last_words.rs"]
+mod last_words;
+
 use core::arch::{asm, global_asm};
 use core::cell::UnsafeCell;
-use core::fmt::{self, Write};
+
+use last_words::end;
 
 global_asm!(include_str!("ways.s"), options(raw));
 
@@ -264,37 +268,4 @@ fn expect(place: usize, page: &Page) {
     let (seen, there) =
         unsafe { ((va(place, 0) as *const u64).read_volatile(), page.word(0).read_volatile()) };
     assert_eq!(seen, there);
-}
-
-/// Where an exception ends the run.
-#[unsafe(no_mangle)]
-extern "C" fn fault() -> ! {
-    let (esr, far, elr): (u64, u64, u64);
-    // SAFETY: reading them has no side effect.
-    unsafe {
-        asm!("mrs {}, esr_el1", "mrs {}, far_el1", "mrs {}, elr_el1", out(reg) esr, out(reg) far, out(reg) elr);
-    }
-    end(format_args!("an exception: ESR {esr:#x}, FAR {far:#x}, ELR {elr:#x}"))
-}
-
-struct Console;
-
-impl Write for Console {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the data register of a PL011, as QEMU leaves it.
-        text.bytes().for_each(|byte| unsafe { (0x900_0000 as *mut u32).write_volatile(byte.into()) });
-        Ok(())
-    }
-}
-
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    end(format_args!("{info}"))
-}
-
-/// Prints the last words, and turns the machine off.
-fn end(last_words: fmt::Arguments<'_>) -> ! {
-    _ = writeln!(Console, "{last_words}");
-    // SAFETY: PSCI's SYSTEM_OFF, which does not return.
-    unsafe { asm!("hvc #0", in("x0") 0x8400_0008_u64, options(noreturn)) }
 }

@@ -17,13 +17,6 @@ _start:
     mov     sp, x0
     b       main
 
-    .balign 2048
-vectors:                            // any exception ends the run
-    .rept   16
-    b       fault
-    .balign 128
-    .endr
-
 .text
 .macro way name
     .global \name

@@ -33,7 +33,7 @@ pub(crate) fn make(directory: &Path, options: &Options) -> Result<Status, Failur
         let path = path.to_owned();
         move |error| Failure::File { path, error }
     };
-    let qemu = in_path(&options.qemu);
+    let qemu = in_path(&options.qemu, &std::env::var_os("PATH").unwrap_or_default(), directory);
     plugin::find(plugin::version(&qemu)?, options.plugins.as_deref())?;
     fs::create_dir_all(directory).map_err(failed(directory))?;
     let directory = directory.canonicalize().map_err(failed(directory))?;
@@ -63,7 +63,7 @@ pub(crate) fn make(directory: &Path, options: &Options) -> Result<Status, Failur
     Ok(Status::Fine)
 }
 
-/// Becomes QEMU, with what judges it. What cannot be judged runs all the same, and is said by the report.
+/// Replaces this process with QEMU and the plugin. A machine that cannot be judged runs without it, and the report says why.
 pub(crate) fn become_qemu(directory: &Path, options: &Options) -> Result<Status, Failure> {
     let mut arguments = options.machine.clone();
     if !asks_only(&arguments) {
@@ -109,14 +109,14 @@ fn asks_only(arguments: &[OsString]) -> bool {
     arguments.is_empty() || arguments.iter().any(asks)
 }
 
-/// Returns a program's path, by PATH if it is a name: in the folder itself the name means another one.
-fn in_path(program: &Path) -> PathBuf {
+/// Returns a program's path. A name is looked up in `paths`, but not in the folder that is made: its program would start itself.
+fn in_path(program: &Path, paths: &OsStr, made: &Path) -> PathBuf {
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if program.components().count() > 1 {
-        return program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        return whole(program);
     }
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&paths).map(|path| path.join(program)).find(|path| path.is_file());
-    found.unwrap_or_else(|| program.to_owned())
+    let others = std::env::split_paths(paths).filter(|path| whole(path) != whole(made));
+    others.map(|path| path.join(program)).find(|path| path.is_file()).unwrap_or_else(|| program.to_owned())
 }
 
 /// Returns a word as a shell has it.
@@ -138,6 +138,17 @@ mod tests {
         for line in ["-M virt -kernel helper", "-append help=1 -M virt"] {
             assert!(!of(line), "{line}");
         }
+    }
+
+    #[test]
+    fn the_program_does_not_start_itself() -> std::io::Result<()> {
+        let [made, system] = [tempfile::tempdir()?, tempfile::tempdir()?];
+        for directory in [&made, &system] {
+            fs::write(directory.path().join(PROGRAM), "")?;
+        }
+        let paths = std::env::join_paths([made.path(), system.path()]).map_err(std::io::Error::other)?;
+        assert_eq!(in_path(Path::new(PROGRAM), &paths, made.path()), system.path().join(PROGRAM));
+        Ok(())
     }
 
     #[test]

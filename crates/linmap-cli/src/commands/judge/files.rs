@@ -55,13 +55,10 @@ impl Files {
     /// Reads the document of a run that has ended.
     pub(crate) fn read(&self, ended: &Ending) -> Result<Value, Failure> {
         let document = read(&self.document());
-        if document.is_null() {
-            return Err(Failure::NotJudged(format!("QEMU left no document: {}", ended.why)));
+        match nothing_judged(&document) {
+            Some(why) => Err(Failure::NotJudged(format!("{why}: {}", ended.why))),
+            None => Ok(document),
         }
-        if document["blocks"][1].as_u64().is_none_or(|blocks| blocks == 0) {
-            return Err(Failure::NotJudged(format!("the guest executed nothing at EL1: {}", ended.why)));
-        }
-        Ok(document)
     }
 }
 
@@ -77,6 +74,15 @@ pub(crate) fn make_ram(path: &Path, machine: &Machine) -> Result<(), Failure> {
     }
     let sized = File::create(path).and_then(|file| file.set_len(machine.ram.0));
     sized.map_err(|error| Failure::File { path: path.into(), error })
+}
+
+/// Returns the reason that a document of the plugin, or its lack, judges nothing.
+pub(crate) fn nothing_judged(document: &Value) -> Option<&'static str> {
+    if document.is_null() {
+        return Some("QEMU left no document");
+    }
+    let executed = document["blocks"][1].as_u64().unwrap_or_default();
+    (executed == 0).then_some("the guest executed nothing at EL1")
 }
 
 /// Reads a document of the plugin; null if there is none.

@@ -82,12 +82,6 @@ impl Machine {
         })
     }
 
-    /// Returns the arguments by which a paused machine is looked at.
-    pub(crate) fn opened(&self, monitor: &Path, gdb: &Path) -> Vec<OsString> {
-        let server = |path: &Path| format!("unix:{},server=on,wait=off", in_argument(path));
-        ["-qmp".to_owned(), server(monitor), "-gdb".to_owned(), server(gdb)].map(OsString::from).into()
-    }
-
     /// Returns the arguments that are added; `told` are more of the plugin's.
     pub(crate) fn added(&self, plugin: &Path, file: &Path, document: &Path, told: &str) -> Vec<OsString> {
         let Size(bytes) = self.ram;
@@ -112,6 +106,12 @@ impl Machine {
         }
         added.into_iter().map(OsString::from).collect()
     }
+}
+
+/// Returns the arguments by which a paused machine is looked at.
+pub(crate) fn opened(monitor: &Path, gdb: &Path) -> [OsString; 4] {
+    let server = |path: &Path| format!("unix:{},server=on,wait=off", in_argument(path));
+    ["-qmp".to_owned(), server(monitor), "-gdb".to_owned(), server(gdb)].map(OsString::from)
 }
 
 /// Returns a path as arguments of QEMU have it: a comma ends one, two are one in it.

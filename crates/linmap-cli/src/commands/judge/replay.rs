@@ -5,8 +5,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Instant;
 
-use linmap_model::observed::{document, watch_to};
-use serde_json::json;
+use linmap_model::observed::{document, moment, watch_to};
 
 use super::answer::Answer;
 use super::failure::Failure;
@@ -21,7 +20,7 @@ pub(crate) fn judge(log: &Path, options: &Options, answer: &Answer) -> Result<St
     let wrong = |why: String| Failure::NotJudged(format!("{}: {why}", log.display()));
     let watched = watch_to(BufReader::new(file), options.at.unwrap_or(usize::MAX));
     let (mut observer, last) = watched.map_err(|error| wrong(error.to_string()))?;
-    let moment = match (options.at, last) {
+    let last = match (options.at, last) {
         (None, _) => {
             observer.finish();
             None
@@ -32,22 +31,12 @@ pub(crate) fn judge(log: &Path, options: &Options, answer: &Answer) -> Result<St
                 observer.events().saturating_sub(1)
             )));
         }
-        (Some(at), Some((event, pc))) => {
-            let (va, facts) = observer.moment(&event).unzip();
-            Some(json!({
-                "event": at,
-                "cpu": event.cpu(),
-                "pc": format!("{pc:#x}"),
-                "text": event.to_string(),
-                "address": va.map(|va| format!("{:#x}", va.0)),
-                "facts": facts.unwrap_or_default(),
-            }))
-        }
+        (Some(_), Some(last)) => Some(moment(&observer, &last)),
     };
     let mut document = document(&observer);
     let ended = options.at.map_or_else(|| "the log ended".to_owned(), |at| format!("event {at}"));
-    if let Some(moment) = moment {
-        document["at"] = moment;
+    if let Some(last) = last {
+        document["at"] = last;
     }
     let names = Names::read(options.symbols.as_deref(), None)?;
     let names = names.in_guest(address(&document["vectors"]), || None);

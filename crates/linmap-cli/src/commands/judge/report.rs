@@ -28,31 +28,38 @@ pub(crate) fn of(document: &Value, names: &Names) -> String {
 
 /// Writes what CPUs have at the address of an event.
 fn moment(at: &Value, names: &Names) -> String {
-    let mut text =
-        format!("event {}: {}\n  at       {}\n", at["event"], words(&at["text"]), place(at, names));
-    if let Some(va) = at["address"].as_str() {
-        text += &format!(
-            "  address  {}\n",
-            names.name(address(&at["address"])).map_or(va.into(), |n| format!("{va} {n}"))
-        );
-    }
-    let facts = at["facts"].as_array().into_iter().flatten().map(words);
-    facts
-        .enumerate()
-        .for_each(|(n, fact)| text += &format!("  {:<8} {fact}\n", if n == 0 { "has" } else { "and" }));
+    let mut text = format!("event {}: {}\n", at["event"], words(&at["text"]));
+    line(&mut text, "at", &place(at));
+    about(&mut text, at, "has", names);
     text.push('\n');
     text
 }
 
+/// Writes a line with its name.
+fn line(text: &mut String, name: &str, what: &str) {
+    // Writing to a text does not fail.
+    let _ = writeln!(text, "  {name:<8} {what}");
+}
+
+/// Writes the address of a finding or of an event, and the facts about it, of which `first` names the first one.
+fn about(text: &mut String, value: &Value, first: &str, names: &Names) {
+    if let Some(va) = value["address"].as_str() {
+        let name = names.name(address(&value["address"]));
+        line(text, "address", &name.map_or(va.into(), |name| format!("{va} {name}")));
+    }
+    for (n, fact) in value["facts"].as_array().into_iter().flatten().enumerate() {
+        line(text, if n == 0 { first } else { "and" }, words(fact));
+    }
+}
+
 /// The place of a step: its function, or its address.
-fn place(step: &Value, names: &Names) -> String {
-    let pc = address(&step["pc"]);
-    let cpu = &step["cpu"];
-    let line = names.line(pc).map_or_else(String::new, |line| format!(" {line},"));
-    match names.name(pc) {
-        Some(name) => format!("{name} ({pc:#x}),{line} cpu {cpu}"),
-        None if pc == 0 => format!("cpu {cpu}"),
-        None => format!("{pc:#x}, cpu {cpu}"),
+fn place(step: &Value) -> String {
+    let (pc, cpu) = (words(&step["pc"]), &step["cpu"]);
+    let line = step["line"].as_str().map_or_else(String::new, |line| format!(" {line},"));
+    match step["function"].as_str() {
+        Some(name) => format!("{name} ({pc}),{line} cpu {cpu}"),
+        None if address(&step["pc"]) == 0 => format!("cpu {cpu}"),
+        None => format!("{pc},{line} cpu {cpu}"),
     }
 }
 
@@ -60,46 +67,33 @@ fn words(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Writes a finding.
+/// Writes a finding, of a document that has the functions of its steps.
 pub(crate) fn one(finding: &Value, names: &Names) -> String {
     let mut text = format!("{}: {}\n", words(&finding["grade"]), words(&finding["broken"]));
-    let mut line = |name: &str, what: &str| {
-        // Writing to a text does not fail.
-        let _ = writeln!(text, "  {name:<8} {what}");
-    };
-    line("at", &place(&finding["step"], names));
-    if let Some(va) = finding["address"].as_str() {
-        line("address", &names.name(address(&finding["address"])).map_or(va.into(), |n| format!("{va} {n}")));
-    }
-    for (n, fact) in finding["facts"].as_array().into_iter().flatten().enumerate() {
-        line(if n == 0 { "because" } else { "and" }, words(fact));
-    }
+    line(&mut text, "at", &place(&finding["step"]));
+    about(&mut text, finding, "because", names);
     let store = &finding["store"];
     if !store.is_null() && store["step"] != finding["step"] {
-        line(
-            "store",
-            &format!("{} at {}, was {}", words(&store["new"]), words(&store["slot"]), words(&store["old"])),
-        );
-        line("by", &place(&store["step"], names));
+        let [new, slot, old] = ["new", "slot", "old"].map(|name| words(&store[name]));
+        line(&mut text, "store", &format!("{new} at {slot}, was {old}"));
+        line(&mut text, "by", &place(&store["step"]));
     }
     let tlbi = &finding["tlbi"];
     if !tlbi.is_null() {
-        line(
-            "tlbi",
-            &format!("{}, {}: {}", words(&tlbi["op"]), words(&tlbi["operand"]), words(&tlbi["why"])),
-        );
-        line("by", &place(&tlbi["step"], names));
+        let [op, operand, why] = ["op", "operand", "why"].map(|name| words(&tlbi[name]));
+        line(&mut text, "tlbi", &format!("{op}, {operand}: {why}"));
+        line(&mut text, "by", &place(&tlbi["step"]));
     }
     let holders: Vec<String> =
         finding["held_by"].as_array().into_iter().flatten().map(ToString::to_string).collect();
     if !holders.is_empty() {
-        line("held by", &format!("cpu {}, perhaps", holders.join(", ")));
+        line(&mut text, "held by", &format!("cpu {}, perhaps", holders.join(", ")));
     }
-    line("right", words(&finding["right"]));
-    line("rule", &format!("{}, {}", words(&finding["rule"]), words(&finding["section"])));
+    line(&mut text, "right", words(&finding["right"]));
+    line(&mut text, "rule", &format!("{}, {}", words(&finding["rule"]), words(&finding["section"])));
     let events = finding["events"].as_array().map(Vec::as_slice).unwrap_or_default();
     for event in &events[events.len().saturating_sub(STEPS)..] {
-        let at = names.name(address(&event["pc"])).unwrap_or_else(|| words(&event["pc"]).to_owned());
+        let at = event["function"].as_str().unwrap_or_else(|| words(&event["pc"]));
         let mark = if event["event"] == finding["step"]["event"] { ">" } else { " " };
         let _ = writeln!(text, "  {mark} {:>9}  {}  {at}", event["event"], words(&event["text"]));
     }

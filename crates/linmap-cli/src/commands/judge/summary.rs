@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::allow::Allowed;
 use super::env::{JUDGED, STARTED};
 use super::failure::Failure;
-use super::files::read;
+use super::files::{nothing_judged, read};
 use super::names::{Names, address};
 use super::options::Options;
 use super::report;
@@ -95,14 +95,12 @@ impl Run {
 
     /// Returns the reason that it was not judged, if it was not.
     fn failure(&self) -> Option<String> {
-        if let Some(why) = self.started["not_judged"].as_str() {
-            return Some(why.to_owned());
-        }
-        if self.judged.is_null() {
-            return Some("it left no document: QEMU did not start, or was killed at once".to_owned());
-        }
-        let executed = self.judged["blocks"][1].as_u64().unwrap_or_default();
-        (executed == 0).then(|| "it executed nothing at EL1".to_owned())
+        let why = self.started["not_judged"].as_str().or_else(|| nothing_judged(&self.judged))?;
+        Some(if self.judged.is_null() && self.started["not_judged"].is_null() {
+            format!("{why}: it did not start, or was killed at once")
+        } else {
+            why.to_owned()
+        })
     }
 
     /// Returns the functions of its kernel.
