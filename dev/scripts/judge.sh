@@ -58,6 +58,7 @@ qemu() {
 }
 
 fetch_qemu() {
+    command -v dpkg >/dev/null || die 'dpkg is needed to fetch a QEMU'
     archive=$out/archive architecture=$(dpkg --print-architecture) suites=bookworm-backports
     . dev/scripts/debian.sh
     lists

@@ -2,6 +2,8 @@
 # Runs the tests in groups; after a failure none begins. Those of the host and the documents run beside the others, since each program
 # of them leaves a CPU idle at its end; what the others print comes when they have ended.
 #
+# What could not be tested is named at the end, and in target/untested.
+#
 #   dev/scripts/test.sh [GROUP...]    host, c, image, docs; default: all
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -51,7 +53,7 @@ for name; do
 done
 
 work=$(mktemp -d)
-touch "$work/times" "$work/others"
+touch "$work/times" "$work/others" "$work/untested"
 beside=
 # A group of processes of its own, so that all of it can be stopped.
 trap '[[ -z $beside ]] || kill -- "-$beside" 2>/dev/null; rm -rf "$work"' EXIT
@@ -75,6 +77,6 @@ fi
 
 echo
 cat "$work/times"
-[[ ! -e $work/untested ]] || sed 's/^/NOT TESTED: /' "$work/untested"
+sed 's/^/NOT TESTED: /' "$work/untested" | tee "${CARGO_TARGET_DIR:-target}/untested"
 echo "$(wc -l <"$work/times") passed, $failed failed"
 exit "$failed"

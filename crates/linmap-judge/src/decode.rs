@@ -19,8 +19,10 @@ pub enum Instruction {
     Idle,
     /// A register that says how the CPU translates is written from a general one.
     Msr(Register, u8),
-    /// A call of firmware or of a hypervisor: HVC or SMC.
+    /// A call of firmware, of a hypervisor or of semihosting: HVC, SMC and HLT #0xf000.
     Call,
+    /// The first instruction of a vector: an exception was taken. It is known by its place alone.
+    Entry,
     /// A block of cache-line size, with the address in a register, becomes zero: DC ZVA, DC GZVA and STZGM.
     Zero(u8),
     /// Bytes are stored by one of three instructions of MOPS: as many as the second register has from the address in the first one on,
@@ -39,6 +41,7 @@ impl Instruction {
             0xd503_207f => Some(Self::Idle),
             _ if word & !31 == 0xd503_1020 => Some(Self::Idle),
             _ if matches!(word & 0xffe0_001f, 0xd400_0002 | 0xd400_0003) => Some(Self::Call),
+            0xd45e_0000 => Some(Self::Call),
             _ if word & 0xffff_f0ff == 0xd503_309f => dsb(word >> 8 & 15).map(Self::Dsb),
             _ if word & 0xffff_f3ff == 0xd503_323f => Some(Self::Dsb(
                 [Barrier::Oshnxs, Barrier::Nshnxs, Barrier::Ishnxs, Barrier::Synxs]
@@ -186,6 +189,7 @@ mod tests {
             (0xd503_1023, Idle), // wfit x3
             (0xd400_0002, Call),
             (0xd400_00e3, Call),
+            (0xd45e_0000, Call), // hlt #0xf000
             (0xd508_871f, Tlbi(Tlb::Vmalle1, 31)),
             (0xd508_831f, Tlbi(Tlb::Vmalle1is, 31)),
             (0xd508_811f, Tlbi(Tlb::Vmalle1os, 31)),

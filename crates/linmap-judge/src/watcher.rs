@@ -1,5 +1,6 @@
 //! The events of instructions and stores of a running guest, from all threads of QEMU.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use linmap::{Geometry, Va};
 use linmap_model::observed::{Concerns, Grade, Observer, document};
-use linmap_model::{Access, Core, CpuId, Event, Setup};
+use linmap_model::{Access, Core, CpuId, Event, Register, Setup};
 use serde_json::{Value, json};
 
 use crate::decode::Instruction;
@@ -105,6 +106,8 @@ struct Inner {
     log: Option<Log>,
     /// The bytes that each CPU has stored where no callback tells it.
     unseen: Vec<Vec<Unseen>>,
+    /// The values of VBAR_EL1 that CPUs have written.
+    vectors: BTreeSet<u64>,
     /// The page that each CPU cleared last, by its virtual and physical address.
     page: Vec<(u64, u64)>,
     /// True once there was a breach at which the machine could be stopped.
@@ -146,6 +149,7 @@ impl Watcher {
             observer,
             log,
             unseen: vec![Vec::new(); cores.len()],
+            vectors: BTreeSet::new(),
             page: vec![(u64::MAX, 0); cores.len()],
             stopped: false,
             ended: false,
@@ -179,7 +183,7 @@ impl Watcher {
         if let Some(stores) = self.counts.stores.get(usize::from(cpu)) {
             stores.store(stores.load(Relaxed) + 1, Relaxed);
         }
-        let waits = self.waits.get(usize::from(cpu)).is_some_and(|waits| waits.load(Relaxed));
+        let waits = self.waits(cpu);
         if !waits && !self.concerns.may_have(pa) {
             return;
         }
@@ -206,6 +210,8 @@ impl Watcher {
         match what {
             // These are frequent, and concern the order of stores alone.
             Instruction::Release => return self.ram.ordered(cpu),
+            // Exceptions concern what waits for a synchronisation.
+            Instruction::Entry if !self.waits(cpu) => return,
             Instruction::Zero(rt) => return self.unseen(cpu, pc, (read(rt), 1), true),
             Instruction::Fill(to, left) => {
                 let (to, left) = (read(to), read(left) as i64);
@@ -221,12 +227,21 @@ impl Watcher {
             Instruction::Dsb(kind) => Event::Dsb { cpu, kind },
             Instruction::Isb => Event::Isb { cpu },
             // Where there are programs, one may sleep amid what it does: the interrupt that ends idling is a synchronisation alone.
-            Instruction::Idle if self.has_programs.load(Relaxed) => Event::Isb { cpu },
+            Instruction::Idle if self.has_programs.load(Relaxed) => Event::Exception { cpu },
             Instruction::Idle => Event::Leave { cpu },
-            Instruction::Msr(register, rt) => Event::Msr { cpu, register, value: read(rt) },
+            Instruction::Msr(register, rt) => {
+                let value = read(rt);
+                if register == Register::Vbar {
+                    inner.vectors.insert(value);
+                }
+                Event::Msr { cpu, register, value }
+            }
             Instruction::Call => match called(read(0)) {
                 Some(Called::Off) => Event::Reset { cpu },
+                // The CPU that ends the machine has ended what it did; the others may be amid something.
+                Some(Called::End) => Event::Leave { cpu },
                 Some(Called::Reset) => {
+                    inner.step(&Event::Leave { cpu }, pc);
                     for cpu in 0..inner.unseen.len() as CpuId {
                         inner.step(&Event::Reset { cpu }, pc);
                     }
@@ -236,16 +251,28 @@ impl Watcher {
             },
             Instruction::Return => {
                 self.counts.returns.fetch_add(1, Relaxed);
-                Event::Isb { cpu }
+                Event::Exception { cpu }
             }
+            Instruction::Entry => Event::Exception { cpu },
             Instruction::Release | Instruction::Zero(_) | Instruction::Fill(..) => return,
         };
         inner.step(&event, pc);
         self.look(cpu, &mut inner);
     }
 
+    /// Returns true if the accesses of a CPU concern the observer.
+    fn waits(&self, cpu: CpuId) -> bool {
+        self.waits.get(usize::from(cpu)).is_some_and(|waits| waits.load(Relaxed))
+    }
+
+    /// Returns true if an address is that of a vector of some CPU: 16 of them, 128 bytes each, from VBAR_EL1 on (D24.2.214).
+    pub fn is_vector(&self, pc: u64) -> bool {
+        pc & 0x7f == 0 && self.lock().vectors.contains(&(pc & !0x7ff))
+    }
+
     /// Takes the return of a CPU to a lower exception level.
     pub fn left(&self, cpu: CpuId, pc: u64) {
+        self.counts.returns.fetch_add(1, Relaxed);
         self.has_programs.store(true, Relaxed);
         let mut inner = self.lock();
         inner.catch_up(cpu, &self.ram);
@@ -323,7 +350,7 @@ impl Watcher {
         !inner.ended
     }
 
-    /// The machine ends. Returns the document of the run.
+    /// The machine ends. Returns the document of the run. What CPUs had not ended by then is no finding.
     ///
     /// # Errors
     ///
@@ -331,7 +358,6 @@ impl Watcher {
     pub fn finish(&self) -> std::io::Result<Value> {
         let mut inner = self.lock();
         inner.ended = true;
-        inner.observer.finish();
         inner.log.as_mut().map_or(Ok(()), Log::finish)?;
         Ok(self.document(&inner))
     }
@@ -372,22 +398,28 @@ const fn untagged(va: u64) -> u64 {
     ((va << 8) as i64 >> 8) as u64
 }
 
-/// A call of firmware that concerns the observer.
+/// A call of firmware, or of semihosting, that concerns the observer.
 enum Called {
     /// The CPU goes off.
     Off,
+    /// The machine ends.
+    End,
     /// The machine is reset.
     Reset,
 }
 
-/// Returns what a function of PSCI does (Arm DEN 0022, 5.1).
+/// Returns what a function of PSCI (Arm DEN 0022, 5.1) or an operation of semihosting does.
 const fn called(function: u64) -> Option<Called> {
+    const SYS_EXIT: u32 = 0x18;
+    const SYS_EXIT_EXTENDED: u32 = 0x20;
     const CPU_OFF: u32 = 0x8400_0002;
+    const SYSTEM_OFF: u32 = 0x8400_0008;
     const SYSTEM_RESET: u32 = 0x8400_0009;
     const SYSTEM_RESET2: u32 = 0x8400_0012;
     const SYSTEM_RESET2_64: u32 = 0xc400_0012;
     match function as u32 {
         CPU_OFF => Some(Called::Off),
+        SYSTEM_OFF | SYS_EXIT | SYS_EXIT_EXTENDED => Some(Called::End),
         SYSTEM_RESET | SYSTEM_RESET2 | SYSTEM_RESET2_64 => Some(Called::Reset),
         _ => None,
     }

@@ -76,8 +76,14 @@ pub enum Event {
         /// The accesses for which it waits.
         kind: Barrier,
     },
-    /// A context synchronisation event.
+    /// A context synchronisation event that the code asks for.
     Isb {
+        /// The CPU.
+        cpu: CpuId,
+    },
+    /// The CPU takes an exception, or returns from one within its level: a context synchronisation event that the interrupted code does
+    /// not ask for.
+    Exception {
         /// The CPU.
         cpu: CpuId,
     },
@@ -451,6 +457,7 @@ impl Event {
             Self::Write { cpu, .. }
             | Self::Dsb { cpu, .. }
             | Self::Isb { cpu }
+            | Self::Exception { cpu }
             | Self::Tlbi { cpu, .. }
             | Self::Msr { cpu, .. }
             | Self::Reset { cpu }
@@ -495,6 +502,7 @@ impl fmt::Display for Event {
             }
             Self::Dsb { kind, .. } => write!(f, "dsb {kind}"),
             Self::Isb { .. } => write!(f, "isb"),
+            Self::Exception { .. } => write!(f, "exception"),
             Self::Tlbi { op, operand: 0, .. } => write!(f, "tlbi {op}"),
             Self::Tlbi { op, operand, .. } => write!(f, "tlbi {op}, {operand:#x}"),
             Self::Msr { register, value, .. } => write!(f, "msr {register}, {value:#x}"),

@@ -362,7 +362,7 @@ impl Machine {
             }
             Event::Update { table, index, what, .. } => self.update(cpu, (table, index), what),
             Event::Dsb { kind, .. } => self.dsb(cpu, kind),
-            Event::Isb { .. } => self.isb(cpu),
+            Event::Isb { .. } | Event::Exception { .. } => self.isb(cpu),
             Event::Tlbi { op, operand, .. } => self.tlbi(cpu, op, operand),
             Event::Msr { register, value, .. } => self.msr(cpu, register, value),
             Event::Reset { .. } => self.reset(cpu),

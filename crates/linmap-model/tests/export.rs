@@ -225,7 +225,7 @@ fn a_tlbi_that_does_not_reach_the_address_is_left_out() {
 }
 
 /// The number of kinds of events.
-const KINDS: usize = 26;
+const KINDS: usize = 27;
 
 /// Returns the number of an event's kind: a new kind is missed here.
 const fn kind(event: &Event) -> usize {
@@ -256,6 +256,7 @@ const fn kind(event: &Event) -> usize {
         Event::Link { .. } => 23,
         Event::Release { .. } => 24,
         Event::Leave { .. } => 25,
+        Event::Exception { .. } => 26,
     }
 }
 
@@ -288,7 +289,7 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
     let (table, value, other) = (number(), number(), number());
     let index = if other > 600 { 0 } else { other as usize };
     let change = Expected::new(linmap::Va(value), other, None);
-    match rng.below(33) {
+    match rng.below(34) {
         0..=2 => Event::write(cpu, Pa(table), index, value),
         3 => {
             let (index, count) = (value as usize, other as usize);
@@ -324,6 +325,7 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
         },
         30 => Event::Release { cpu },
         31 => Event::Leave { cpu },
+        32 => Event::Exception { cpu },
         _ => Event::Access { cpu, va: value, how: rng.of(&ACCESSES) },
     }
 }

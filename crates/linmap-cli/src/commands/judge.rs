@@ -24,7 +24,7 @@ mod report;
 mod summary;
 
 use std::cell::RefCell;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) use options::Options;
@@ -38,7 +38,7 @@ use answer::Answer;
 use failure::Failure;
 use files::{Files, read};
 use guest::{Guest, Stop};
-use machine::{Machine, in_argument, opened};
+use machine::{Machine, in_argument, opened, under_tcg};
 use names::{Names, address, hexadecimal};
 
 /// Runs a guest and reports what was found.
@@ -72,17 +72,19 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     if let Some(log) = &options.replay {
         return replay::judge(log, options, &answer);
     }
-    let version = plugin::version(&options.qemu)?;
-    let plugin = plugin::find(version, options.plugins.as_deref());
+    let version = plugin::version(&options.qemu);
     if options.check {
-        return check(options, version, plugin);
+        return check(options, version);
     }
-    let (plugin, machine) = (plugin?, Machine::read(&options.machine, options.ram_base)?);
+    let plugin = plugin::find(version?, options.plugins.as_deref())?;
+    let mut arguments = under_tcg(&options.machine)?;
+    let machine = Machine::read(&arguments, options.ram_base)?;
     let names = Names::read(options.symbols.as_deref(), machine.kernel.as_deref())?;
     let mut told = told(options, &names)?;
     if options.dry_run {
         let added = machine.added(&plugin, Path::new("RAM"), Path::new("DOCUMENT"), &told);
         let shown: Vec<String> = added.iter().map(|a| a.to_string_lossy().into_owned()).collect();
+        // What is not TCG is taken out of the arguments.
         terminal::print(&format!("{}\n", shown.join(" "))).map_err(Failure::Output)?;
         return Ok(Status::Fine);
     }
@@ -91,9 +93,10 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     if options.stop {
         told += &format!(",stop={}", in_argument(&stopped));
     }
-    let mut added = machine.added(&plugin, &files.ram, &files.document(), &told);
+    told += ",parent=on";
+    arguments.extend(machine.added(&plugin, &files.ram.path(), &files.document(), &told));
     if options.stop {
-        added.extend(opened(&monitor, &files.path("gdb")));
+        arguments.extend(opened(&monitor, &files.path("gdb")));
     }
     let console = match (options.quiet, options.json) {
         (true, _) => None,
@@ -120,7 +123,7 @@ fn judge(options: &Options) -> Result<Status, Failure> {
     };
     let guest = Guest {
         program: &options.qemu,
-        arguments: options.machine.iter().cloned().chain(added).collect(),
+        arguments,
         seconds: options.seconds,
         until: options.until.as_deref(),
         console,
@@ -170,22 +173,22 @@ fn told(options: &Options, names: &Names) -> Result<String, Failure> {
 }
 
 /// Says what is there and what is missing, a line each.
-fn check(
-    options: &Options,
-    version: plugin::Version,
-    plugin: Result<PathBuf, Failure>,
-) -> Result<Status, Failure> {
-    let mut text = format!("QEMU    {}, version {version}\n", options.qemu.display());
-    let status = match plugin {
-        Ok(path) => {
-            text += &format!("plugin  {}\n", path.display());
-            Status::Fine
-        }
-        Err(why) => {
-            text += &format!("plugin  missing: {why}\n");
-            Status::Error
-        }
-    };
+fn check(options: &Options, version: Result<plugin::Version, Failure>) -> Result<Status, Failure> {
+    let known = version.as_ref().ok().copied();
+    let qemu = version.map(|version| format!("{}, version {version}", options.qemu.display()));
+    // Without a QEMU those for any.
+    let plugins = known.map_or_else(plugin::all, |version| vec![version]).into_iter().map(|version| {
+        let found = plugin::find(version, options.plugins.as_deref());
+        ("plugin", found.map(|path| path.display().to_string()))
+    });
+    let (mut text, mut status) = (String::new(), Status::Fine);
+    for (name, found) in [("QEMU", qemu)].into_iter().chain(plugins) {
+        let said = found.unwrap_or_else(|why| {
+            status = Status::Error;
+            format!("missing: {why}")
+        });
+        text += &format!("{name:<7} {said}\n");
+    }
     terminal::print(&text).map_err(Failure::Output)?;
     Ok(status)
 }

@@ -76,6 +76,12 @@ fn machine(cpu: &str) -> Vec<OsString> {
     machine.iter().chain(&kernel).map(OsString::from).chain([image]).collect()
 }
 
+/// The same for an image that never ends.
+fn hanging() -> Vec<OsString> {
+    let hangs = |word: OsString| if word == "run=selftest" { "run=hang".into() } else { word };
+    machine("max").into_iter().map(hangs).collect()
+}
+
 /// Returns the document of a run that ended with a status.
 #[track_caller]
 pub(crate) fn document(output: &Output, status: i32) -> Value {
@@ -148,8 +154,37 @@ fn a_run_ends_when_it_shall() {
     let shown = judge(&qemu, "max", &["--until", "a page amid"]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("a page amid") && text.contains("the console showed the text"), "{text}");
-    let timed = document(&judge(&qemu, "max", &["--json", "--seconds", "1"]), 0);
-    assert!(["the time was over", "QEMU ended"].contains(&timed["ended_by"].as_str().expect("why")));
+    let timed = command(&qemu).args(["--json", "--seconds", "3"]).args(hanging()).output();
+    let timed = document(&timed.expect("the command runs"), 0);
+    assert_eq!(timed["ended_by"], "the time was over");
+}
+
+/// A machine that cannot be judged, or whose tables are elsewhere, is no success.
+#[test]
+fn a_guest_of_which_nothing_is_judged_fails() {
+    let Some(qemu) = qemu() else { return };
+    for (options, machine, said) in [
+        (&["--ram-base", "0x80000000"][..], machine("max"), "no table was judged"),
+        (&[], ["--", "-M", "virt", "-kernel", "/nowhere"].map(OsString::from).into(), "QEMU ended with"),
+    ] {
+        let output = command(&qemu).arg("--quiet").args(options).args(machine).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && text.contains(said), "{output:?}");
+    }
+}
+
+/// QEMU ends with the command, even if that is killed.
+#[test]
+fn no_qemu_is_left() {
+    let Some(qemu) = qemu() else { return };
+    let mut child = command(&qemu).args(hanging()).stdout(Stdio::piped()).spawn().expect("the command runs");
+    let console = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = console.lines().map_while(Result::ok);
+    lines.next().expect("the guest says something");
+    kill_process(Pid::from_child(&child), Signal::KILL).expect("it runs");
+    child.wait().expect("it has ended");
+    // The console is closed once QEMU has ended.
+    assert!(lines.count() < 1_000_000);
 }
 
 /// A log has every event; a rule and a function that are allowed do not count.
@@ -218,9 +253,8 @@ fn a_log_is_judged_again() {
 #[test]
 fn a_machine_is_paused_at_a_breach() {
     let Some(qemu) = qemu() else { return };
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.args(["judge", "--quiet", "--stop", "--localise", "--qemu"]).arg(&qemu);
-    command.arg("--plugins").arg(plugins()).args(machine("max"));
+    let mut command = command(&qemu);
+    command.args(["--quiet", "--stop", "--localise"]).args(machine("max"));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
     let said = BufReader::new(child.stderr.take().expect("piped"));
     let paused = said.lines().map_while(Result::ok).find(|line| line.contains("is paused"));
@@ -269,11 +303,8 @@ fn a_folder_has_a_qemu_that_judges() {
     );
 
     // One that is killed, as build systems do when a test has passed: it is judged until then.
-    let mut hanging: Vec<&str> = machine.clone();
-    let at = hanging.iter().position(|word| *word == "run=selftest").expect("an argument");
-    hanging[at] = "run=hang";
     let mut command = Command::new(directory.path().join("qemu-system-aarch64"));
-    let mut child = command.args(&hanging).stdout(Stdio::piped()).spawn().expect("QEMU runs");
+    let mut child = command.args(&hanging()[1..]).stdout(Stdio::piped()).spawn().expect("QEMU runs");
     std::thread::sleep(std::time::Duration::from_secs(5));
     child.kill().and_then(|()| child.wait()).expect("it runs");
     let report = linmap(&["--json", "--report"]);
@@ -309,14 +340,17 @@ fn a_folder_has_a_qemu_that_judges() {
         text.contains("by_stp") && text.contains("4 runs, 1 of them") && text.contains("not judged: -M none"),
         "{text}"
     );
-    // The guests' RAM is gone.
-    let left = std::fs::read_dir("/dev/shm").expect("it is there").map_while(Result::ok);
-    let own = std::fs::read_dir(directory.path()).expect("it is there").map_while(Result::ok);
-    let names: Vec<String> =
-        own.filter_map(|e| e.file_name().to_str()?.strip_suffix(".run.json").map(str::to_owned)).collect();
-    let left: Vec<_> =
-        left.filter(|e| names.iter().any(|name| e.file_name().to_string_lossy().contains(name))).collect();
-    assert!(left.is_empty(), "{left:?}");
+    let no_names = linmap(&["--symbols", "/nowhere", "--report"]);
+    assert_eq!(no_names.status.code(), Some(2), "{no_names:?}");
+
+    // A folder that takes no file: QEMU runs all the same.
+    let gone = directory.path().join("gone");
+    std::fs::rename(directory.path().join("qemu-system-aarch64"), &gone).expect("room");
+    let script = std::fs::read_to_string(&gone).expect("the script");
+    let nowhere = script.replace(&*directory.path().to_string_lossy(), "/nowhere");
+    let output = Command::new("sh").args(["-c", &nowhere, "sh"]).args(&machine).output().expect("sh");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(r#""finished":true"#), "{output:?}");
 }
 
 /// `--check` names a missing plugin, and `--dry-run` prints the arguments that are added. Neither starts a guest.
@@ -334,6 +368,11 @@ fn what_is_missing_is_said() {
         (output.status.code(), String::from_utf8_lossy(&text).into_owned())
     };
     let plugins = plugins().to_str().expect("a path in UTF-8");
+    let mut nothing = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    nothing.args(["judge", "--check", "--qemu", "/nowhere/qemu", "--plugins", "/nowhere"]);
+    let nothing = nothing.output().expect("the command runs");
+    let said = String::from_utf8_lossy(&nothing.stdout);
+    assert!(nothing.status.code() == Some(2) && said.matches("missing: ").count() == 3, "{nothing:?}");
     let there = run(&["--check", "--plugins", plugins]);
     assert!(there.0 == Some(0) && there.1.contains("plugin  /"), "{there:?}");
     let missing = run(&["--check", "--plugins", "/nowhere"]);

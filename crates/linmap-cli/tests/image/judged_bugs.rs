@@ -1,5 +1,6 @@
 //! `linmap judge` names published bugs: the kernel `examples/bugs` has each wrong and mended. A word of QEMU's loader chooses.
 
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::Value;
@@ -18,16 +19,19 @@ const BUGS: [(&str, &str, &str, Option<&str>); 8] = [
     ("breach", "Unfilled", "linux_vmemmap.rs", None),
 ];
 
-/// Judges a bug by its number, wrong or mended; returns the findings but for hints.
+/// Judges a bug by its number, from 101 on mended.
+fn judge(qemu: &Path, number: usize, options: &[&str]) -> Output {
+    let mut command = command(qemu);
+    command.arg("--json").args(options).args(["--", "-M", "virt", "-cpu", "max", "-smp", "2", "-m", "128M"]);
+    command.args(["-nic", "none", "-nographic"]);
+    command.args(["-device", &format!("loader,addr=0x47000000,data={number},data-len=8")]);
+    command.arg("-kernel").arg(target().join("bugs.elf")).output().expect("the command runs")
+}
+
+/// Judges a bug, wrong or mended; returns the findings but for hints.
 fn findings(number: usize, is_right: bool) -> Vec<Value> {
     let Some(qemu) = qemu() else { return Vec::new() };
-    let choice = number + if is_right { 100 } else { 0 };
-    let mut command = command(&qemu);
-    command.args(["--json", "--strict", "--", "-M", "virt", "-cpu", "max", "-smp", "2", "-m", "128M"]);
-    command.args(["-nic", "none", "-nographic"]);
-    command.args(["-device", &format!("loader,addr=0x47000000,data={choice},data-len=8")]);
-    let output: Output =
-        command.arg("-kernel").arg(target().join("bugs.elf")).output().expect("the command runs");
+    let output = judge(&qemu, number + if is_right { 100 } else { 0 }, &["--strict"]);
     let console = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(console.lines().any(|line| line.trim() == if is_right { "right" } else { "wrong" }), "{console}");
     let document = document(&output, if is_right { 0 } else { 1 });
@@ -58,5 +62,24 @@ fn each_bug_is_named_at_its_line_and_nothing_else() {
 fn a_bug_that_is_mended_is_silent() {
     for number in 1..=BUGS.len() {
         assert_eq!(findings(number, true), Vec::<Value>::new(), "{number}");
+    }
+}
+
+/// A suspect counts with `--strict` alone, and a breach does not once a row allows it: by its function, or by its address.
+#[test]
+fn findings_count_as_it_is_wished() {
+    let Some(qemu) = qemu() else { return };
+    document(&judge(&qemu, 1, &[]), 0);
+    document(&judge(&qemu, 1, &["--strict"]), 1);
+    let breach = document(&judge(&qemu, 5, &[]), 1);
+    let step = &breach["findings"][0]["step"];
+    let [function, pc] = ["function", "pc"].map(|name| step[name].as_str().expect("a text"));
+    let function = function.rsplit_once("+0x").map_or(function, |(name, _)| name);
+    for name in [function, pc] {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), format!("NotVisible `{name}` it is known\n")).expect("room");
+        let allow = file.path().to_str().expect("UTF-8");
+        let allowed = document(&judge(&qemu, 5, &["--allow", allow]), 0);
+        assert_eq!(allowed["findings"][0]["allowed"], "it is known");
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
 //! the document goes when QEMU ends; `log=FILE`, where all events go; `stop=FILE`, where the document goes at the first breach, at which all
-//! CPUs wait a moment; `unlink=FILE`, a file that goes when the guest runs; `often=on` writes the document of the run so far
-//! each second, for a QEMU that may be killed; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//! CPUs wait a moment; `often=on` writes the document of the run so far each second, for a QEMU that may be killed; `parent=on` ends QEMU
+//! with the process that started it; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
 //!
 //! - `qemu`: QEMU's functions.
 //! - `registers`: the registers of the CPU that calls the plugin.
@@ -29,6 +29,7 @@ use linmap_judge::ram::Ram;
 use linmap_judge::told::Told;
 use linmap_judge::watcher::{Store, Wanted, Watcher};
 use linmap_model::Core;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::qemu::{
     Id, Info, NO_REGISTERS, Opaque, READS_REGISTERS, STORES, VERSION, on_translation, qemu_plugin_get_hwaddr,
@@ -48,8 +49,6 @@ struct Plugin {
     out: PathBuf,
     /// True if the document is written each second, as somebody may kill QEMU.
     is_written_often: bool,
-    /// A file that QEMU has opened once the guest runs, and that nobody needs then.
-    unlink: Mutex<Option<PathBuf>>,
 }
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
@@ -126,9 +125,14 @@ impl Info {
         }
         let file = |name: &str| named.get(name).map(PathBuf::from);
         let wanted = Wanted { told, log: file("log"), stop: file("stop") };
+        if named.get("parent") == Some(&"on") {
+            // At SIGTERM QEMU ends as at the command's own request.
+            let ends = set_parent_process_death_signal(Some(Signal::TERM));
+            ends.map_err(|why| format!("QEMU would outlive the command: {why}"))?;
+        }
         let is_written_often = named.get("often") == Some(&"on");
         let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
-        Ok(Plugin { watcher, out: get("out")?.into(), is_written_often, unlink: Mutex::new(file("unlink")) })
+        Ok(Plugin { watcher, out: get("out")?.into(), is_written_often })
     }
 }
 
@@ -155,14 +159,10 @@ extern "C" fn ended(_: *mut c_void) {
 /// Asks QEMU for callbacks where a block does something that concerns the observer. A block is of one exception level: that of the
 /// CPU that needs it.
 fn instrument(block: *mut Opaque) {
-    let Some(Plugin { watcher, unlink, .. }) = PLUGIN.get() else { return };
-    if let Some(file) = unlink.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // One that is gone already is as well.
-        let _ = std::fs::remove_file(file);
-    }
+    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
     // SAFETY: QEMU calls with a block that it translates, which has an instruction.
     let first = unsafe { qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) };
-    // QEMU shows no other state then. The vectors, by which the CPU comes back, are in the upper half.
+    // In AArch32 QEMU shows the registers of AArch64 as they were. The vectors, by which the CPU comes back, are in the upper half.
     let is_a32 = IN_AARCH32.get() && first >> 32u32 == 0;
     let level = registers::current_level().filter(|_| !is_a32);
     watcher.counts.blocks[level.map_or(4, usize::from)].fetch_add(1, Relaxed);
@@ -182,8 +182,10 @@ fn instrument(block: *mut Opaque) {
         if read != 4 {
             continue;
         }
-        if let Some(what) = Instruction::decode(word) {
-            let flags = if what == Instruction::Release { NO_REGISTERS } else { READS_REGISTERS };
+        let entry = (at == 0 && watcher.is_vector(pc)).then_some(Instruction::Entry);
+        for what in entry.into_iter().chain(Instruction::decode(word)) {
+            let needs_none = matches!(what, Instruction::Release | Instruction::Entry);
+            let flags = if needs_none { NO_REGISTERS } else { READS_REGISTERS };
             let site = std::ptr::from_ref(site(pc, word, what)).cast_mut().cast();
             // SAFETY: it is an instruction of the block. The site lives for ever.
             unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, flags, site) };
@@ -200,10 +202,11 @@ fn instrument(block: *mut Opaque) {
 
 /// Returns an instruction that lives for ever; one that is translated anew is the same.
 fn site(pc: u64, word: u32, what: Instruction) -> &'static Site {
-    type Sites = HashMap<(u64, u32), &'static Site>;
+    type Sites = HashMap<(u64, u32, bool), &'static Site>;
     static SITES: LazyLock<Mutex<Sites>> = LazyLock::new(Mutex::default);
     let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
-    sites.entry((pc, word)).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
+    let key = (pc, word, what == Instruction::Entry);
+    sites.entry(key).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
 }
 
 /// An instruction is about to be executed.
@@ -216,7 +219,7 @@ extern "C" fn executed(cpu: c_uint, data: *mut c_void) {
         let to = registers::returns_to();
         IN_AARCH32.set(to == Some(Lower::AArch32));
         if to != Some(Lower::No) {
-            watcher.left(cpu, site.pc);
+            return watcher.left(cpu, site.pc);
         }
     }
     watcher.instruction(cpu, site.pc, site.what, &mut registers::general);

@@ -110,7 +110,7 @@ impl Trace {
                 let kind = dsb(kind)?;
                 self.record(n, cpu, "barrier", &format!("dsb (kind {kind})"));
             }
-            Event::Isb { .. } => self.record(n, cpu, "barrier", "isb"),
+            Event::Isb { .. } | Event::Exception { .. } => self.record(n, cpu, "barrier", "isb"),
             Event::Tlbi { op, operand, .. } => self.tlbi(n, cpu, op, operand)?,
             Event::Msr { register, value, .. } if half_of(register).is_some() => {
                 self.load(n, cpu, value & ((1 << 48) - 2))?;

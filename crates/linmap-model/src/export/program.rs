@@ -144,7 +144,7 @@ impl Operation<'_> {
                 return Err(Why::NoSuchEvent { lacks: "nXS qualifier" });
             }
             Event::Dsb { kind, .. } => Some(Step::Dsb(kind)),
-            Event::Isb { .. } => Some(Step::Isb),
+            Event::Isb { .. } | Event::Exception { .. } => Some(Step::Isb),
             Event::Tlbi { op, operand, .. } => {
                 let asid = tables.loaded(self.cpu, self.va).map_or(0, |l| l.1);
                 covers(op, operand, tables, asid, replaced)?.then_some(Step::Tlbi(op))

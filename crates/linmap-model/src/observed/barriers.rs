@@ -10,7 +10,7 @@ use super::report::{Finding, Grade, Miss, Missed, Step};
 use crate::space::{Context, Space};
 use crate::{Barrier, Rule, Tlb};
 
-/// The invalidations of a CPU that wait for its DSB; with more the oldest are forgotten.
+/// The invalidations of a CPU that wait for its DSB. With more they count as complete: it is not known of them that they are not.
 const ISSUED: usize = 4096;
 
 impl<M: Memory> Observer<M> {
@@ -22,7 +22,8 @@ impl<M: Memory> Observer<M> {
         }
         let orders = self.held.order(step.cpu, alone, step.at);
         let cpu = self.cpu(step);
-        let waited = orders || cpu.fresh.iter().any(|fresh| !fresh.visible) || !cpu.issued.is_empty();
+        let completes = kind.is_full() && !cpu.issued.is_empty();
+        let waited = orders || cpu.fresh.iter().any(|fresh| !fresh.visible) || completes;
         cpu.fresh.iter_mut().for_each(|fresh| fresh.visible = true);
         self.sites.dsb(step.pc, kind, waited);
         if !kind.is_full() {
@@ -32,13 +33,16 @@ impl<M: Memory> Observer<M> {
         let (done, waits): (Vec<Issued>, Vec<Issued>) =
             issued.into_iter().partition(|i| (!alone || !i.what.broadcast) && (i.what.nxs || !kind.is_nxs()));
         self.cpu(step).issued = waits;
-        for issued in done {
-            let cpus = if issued.what.broadcast { self.recipients(&issued) } else { 1 << step.cpu };
-            let completed = self.held.complete(&issued, cpus);
-            completed.early.into_iter().for_each(|entry| self.came_too_early(&entry, &issued));
-            if self.forget_asids(&issued, cpus) || completed.dropped {
-                self.sites.removed(issued.step.pc);
-            }
+        done.iter().for_each(|issued| self.complete(issued));
+    }
+
+    /// An invalidation drops what it is for.
+    fn complete(&mut self, issued: &Issued) {
+        let cpus = if issued.what.broadcast { self.recipients(issued) } else { 1 << issued.step.cpu };
+        let completed = self.held.complete(issued, cpus);
+        completed.early.into_iter().for_each(|entry| self.came_too_early(&entry, issued));
+        if self.forget_asids(issued, cpus) || completed.dropped {
+            self.sites.removed(issued.step.pc);
         }
     }
 
@@ -74,10 +78,9 @@ impl<M: Memory> Observer<M> {
         self.cpus.iter().enumerate().map(heeds).sum()
     }
 
-    pub(super) fn isb(&mut self, step: Step) {
-        let cpu = self.cpu(step);
-        cpu.fresh.retain(|fresh| !fresh.visible);
-        cpu.synchronised = step.at;
+    /// A context synchronisation event.
+    pub(super) fn synchronise(&mut self, step: Step) {
+        self.cpu(step).fresh.retain(|fresh| !fresh.visible);
     }
 
     pub(super) fn tlbi(&mut self, step: Step, op: Tlb, operand: u64) {
@@ -95,10 +98,10 @@ impl<M: Memory> Observer<M> {
             (None, Some(format)) => {
                 match op.decode(operand, format.geometry, cpu.core.ttl, Context::default()) {
                     Ok(what) => {
-                        // A kernel without a DSB among so many has been told of by then.
-                        let excess = (cpu.issued.len() + 1).saturating_sub(ISSUED);
-                        cpu.issued.drain(..excess);
+                        let is_full = cpu.issued.len() == ISSUED;
+                        let full = if is_full { std::mem::take(&mut cpu.issued) } else { Vec::new() };
                         cpu.issued.push(Issued { step, op, operand, what });
+                        full.iter().for_each(|issued| self.complete(issued));
                         return self.sites.tlbi(step.pc, op);
                     }
                     Err(why) => (why, "an operand as the manual has it"),

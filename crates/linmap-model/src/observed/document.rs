@@ -70,6 +70,7 @@ pub fn document<M: Memory>(observer: &Observer<M>) -> Value {
             "events": observer.events(),
             "tlbis": tlbis().map(|site| site.count).sum::<u64>(),
             "tlbis_needed": tlbis().map(|site| site.needed).sum::<u64>(),
+            "roots": observer.roots(),
             "tables_not_known": observer.unknown_tables(),
         },
     })

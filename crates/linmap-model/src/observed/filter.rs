@@ -2,7 +2,7 @@
 //! have to cost next to nothing. Other threads may ask while the observer works.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// The number of counters; a power of two.
 const COUNTERS: u32 = 1 << 19;
@@ -77,6 +77,8 @@ impl Filter {
         self.counts.change(pa, shift, |count| count.saturating_add(1));
         self.of_size[shift as usize] += 1;
         self.counts.sizes.fetch_or(1 << shift, Relaxed);
+        // What is read of the range from here on has the stores of threads that did not find it here: they store, then ask.
+        fence(SeqCst);
     }
 
     /// Removes a range that was added.

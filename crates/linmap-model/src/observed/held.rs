@@ -149,8 +149,8 @@ pub(super) struct Held {
     sizes: [BTreeMap<u32, usize>; 3],
     /// The entries that stores of a CPU made, and that its barriers have not ordered.
     unordered: HashMap<CpuId, Vec<u64>>,
-    /// The entries that stores of a CPU made and that were not reported.
-    open: HashMap<CpuId, BTreeSet<u64>>,
+    /// The entries that stores of a CPU made and that were not reported, with the event of the store before the number.
+    open: HashMap<CpuId, BTreeSet<(usize, u64)>>,
 }
 
 /// The entries of the same addresses; with more the oldest is forgotten. A kernel that never invalidates has been told of by then.
@@ -187,7 +187,7 @@ impl Held {
             self.unordered.entry(cpu).or_default().push(id);
         }
         if !entry.reported {
-            self.open.entry(cpu).or_default().insert(id);
+            self.open.entry(cpu).or_default().insert((entry.stored.step.at, id));
         }
         self.entries.insert(id, entry);
         self.filter_again(id);
@@ -227,7 +227,7 @@ impl Held {
             self.filter.remove(keys[1].2, keys[1].1);
         }
         if let Some(open) = self.open.get_mut(&entry.stored.step.cpu) {
-            open.remove(&id);
+            open.remove(&(entry.stored.step.at, id));
         }
     }
 
@@ -339,10 +339,9 @@ impl Held {
         }
     }
 
-    /// Returns the leaves of a tree that a CPU may hold.
-    pub(super) fn of(&self, tree: TreeId, cpu: CpuId) -> impl Iterator<Item = &Entry> {
-        let holds = move |entry: &&Entry| entry.leaf.is_some() && entry.holders >> cpu & 1 == 1;
-        self.of_tree(tree).map(|(_, entry)| entry).filter(holds)
+    /// Returns the entries of a tree that a CPU may hold.
+    pub(super) fn of_cpu(&self, tree: TreeId, cpu: CpuId) -> impl Iterator<Item = &Entry> {
+        self.of_tree(tree).map(|(_, entry)| entry).filter(move |entry| entry.holders >> cpu & 1 == 1)
     }
 
     /// A barrier orders what a CPU stored: for the walkers of all CPUs, or for its own alone. Returns true if there was something.
@@ -378,9 +377,8 @@ impl Held {
             None => self.entries.keys().copied().collect::<Vec<_>>(),
         };
         if what.addresses.is_some() {
-            ids.extend(
-                self.open.get(&step.cpu).into_iter().flat_map(|open| open.iter().rev().take(COMPARED)),
-            );
+            let open = self.open.get(&step.cpu).into_iter().flatten();
+            ids.extend(open.rev().take(COMPARED).map(|(_, id)| id));
         }
         let (mut early, mut rest, mut dropped) = (Vec::new(), Vec::new(), false);
         for id in ids {
@@ -419,7 +417,7 @@ impl Held {
                 }
                 if why == Miss::TooEarly && !entry.reported && entry.kind > Kind::Aged {
                     entry.reported = true;
-                    self.open.get_mut(&step.cpu).map(|open| open.remove(&id));
+                    self.open.get_mut(&step.cpu).map(|open| open.remove(&(entry.stored.step.at, id)));
                     early.push(entry.clone());
                 }
             }
@@ -444,21 +442,16 @@ impl Held {
     }
 
     /// Marks as reported, and returns, the open entries that a CPU has ended with: those that it stored from an event on, and those
-    /// that it stored or may hold and that any CPU stored before another event. The entries of a CPU are in the order of their stores.
+    /// that it stored or may hold and that any CPU stored before another event.
     pub(super) fn report(&mut self, cpu: CpuId, since: usize, before: usize) -> Vec<Entry> {
         let mut found = Vec::new();
         for (&by, ids) in &mut self.open {
-            let entry = |id: &u64| self.entries.get(id);
-            let is_old = |id: &&u64| entry(id).is_some_and(|entry| entry.stored.step.at < before);
-            let ended = |id: &&u64| by == cpu || entry(id).is_some_and(|entry| entry.holders >> cpu & 1 == 1);
-            let is_new = |id: &&u64| entry(id).is_some_and(|entry| entry.stored.step.at >= since);
-            let mut ids_now: Vec<u64> = ids.iter().take_while(is_old).filter(ended).copied().collect();
-            if by == cpu {
-                ids_now.extend(ids.iter().rev().take_while(is_new));
-            }
-            for id in ids_now {
-                ids.remove(&id);
-                if let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.reported) {
+            let holds = |id: &u64| self.entries.get(id).is_some_and(|entry| entry.holders >> cpu & 1 == 1);
+            let old = ids.range(..(before, 0)).filter(|(_, id)| by == cpu || holds(id));
+            let own = ids.range((since, 0)..).filter(|_| by == cpu);
+            for key in old.chain(own).copied().collect::<Vec<_>>() {
+                ids.remove(&key);
+                if let Some(entry) = self.entries.get_mut(&key.1).filter(|entry| !entry.reported) {
                     entry.reported = true;
                     found.push(entry.clone());
                 }

@@ -1,6 +1,6 @@
 //! The observer: takes steps, keeps what CPUs have loaded and may hold, and reports.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use linmap::{Attributes, Geometry, Va};
 
@@ -25,11 +25,22 @@ pub(super) struct Tree {
     pub(super) asids: Vec<u16>,
 }
 
+/// A tree that CPUs have loaded at any time.
+#[derive(Default)]
+struct Known {
+    /// The number of times that a CPU came to it.
+    loads: usize,
+    /// A CPU has returned to a program in it.
+    runs_programs: bool,
+}
+
 /// The events that are kept for findings, and those that are shown.
 const KEPT: usize = 256;
 const SHOWN: usize = 12;
 /// The words of the largest table.
 const MOST_WORDS: usize = 1 << 13;
+/// The loads of a tree of the lower half after which a CPU has returned to a program in it, or it is no process but a map of the kernel's.
+const LOADS: usize = 16;
 /// The events after which a CPU that neither returned nor idled has ended what it did.
 const LONG: usize = 4_000_000;
 
@@ -39,14 +50,16 @@ pub struct Observer<M> {
     pub(super) geometry: Geometry,
     pub(super) cpus: Vec<Cpu>,
     pub(super) trees: HashMap<TreeId, Tree>,
-    /// The trees that a CPU has loaded at any time.
-    came_before: HashSet<TreeId>,
+    /// The trees that CPUs have loaded at any time.
+    known: HashMap<TreeId, Known>,
     pub(super) tables: Tables,
     pub(super) held: Held,
     pub(super) now: usize,
     log: VecDeque<(usize, u64, Event)>,
     pub(super) found: BTreeMap<(Grade, Rule, u64), Finding>,
     pub(super) unknown: usize,
+    /// The number of times that a tree was read whose root is known.
+    pub(super) roots: usize,
     pub(super) sites: Sites,
     /// The first value of VBAR_EL1 in the upper half.
     pub(super) vectors: Option<u64>,
@@ -65,13 +78,14 @@ impl<M: Memory> Observer<M> {
             geometry: setup.geometry,
             cpus: setup.cores.iter().map(|&core| Cpu::new(core)).collect(),
             trees: HashMap::new(),
-            came_before: HashSet::new(),
+            known: HashMap::new(),
             tables: Tables::default(),
             held: Held::default(),
             now: 0,
             log: VecDeque::with_capacity(KEPT),
             found: BTreeMap::new(),
             unknown: 0,
+            roots: 0,
             sites: Sites::default(),
             vectors: None,
         })
@@ -111,20 +125,25 @@ impl<M: Memory> Observer<M> {
         match *event {
             Event::Dsb { kind, .. } => self.dsb(step, kind),
             Event::Release { .. } => self.memory.barrier(step.cpu),
-            Event::Isb { .. } => self.isb(step),
+            Event::Isb { .. } => {
+                self.synchronise(step);
+                self.cpu(step).has_synchronised = step.at;
+            }
+            Event::Exception { .. } => self.synchronise(step),
             Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
             Event::Msr { register, value, .. } => self.msr(step, register, value),
             Event::Reset { .. } => self.reset(step),
             // The return is a context synchronisation, and so is the interrupt that ends idling.
             Event::Leave { .. } => {
                 self.ends(step);
-                self.isb(step);
+                self.synchronise(step);
             }
             _ => {}
         }
     }
 
-    /// The machine stops: what is left has no step any more that could mend it.
+    /// All CPUs have ended what they did: what is left has no step any more that could mend it. Of a machine that was ended from outside
+    /// that is not known.
     pub fn finish(&mut self) {
         for cpu in 0..self.cpus.len() as CpuId {
             self.cpus[usize::from(cpu)].process_since = 0;
@@ -223,10 +242,16 @@ impl<M: Memory> Observer<M> {
             if half == 1 {
                 self.changes_runs(stored, id, &[], &moved.leaves);
             }
+            self.roots += usize::from(self.tables.get(id.root).is_some());
             // In a tree that CPUs have had before, the tables below the root were linked before: a page that another CPU maps in one of
             // them needs no barrier.
-            let is_first = self.came_before.insert(id);
-            moved.unordered.retain(|(table, _)| is_first || *table == id.root);
+            if self.known.contains_key(&id) {
+                moved
+                    .unordered
+                    .iter_mut()
+                    .filter(|(table, _)| *table != id.root)
+                    .for_each(|(_, cpus)| *cpus &= 1 << step.cpu);
+            }
             self.not_filled(stored, id, &moved);
         }
         let Some(tree) = self.trees.get_mut(&id) else { return };
@@ -242,8 +267,11 @@ impl<M: Memory> Observer<M> {
         if comes {
             self.comes_back(step, id, asid);
         }
+        let known = self.known.entry(id).or_default();
+        known.loads += usize::from(comes);
+        let may_be_process = known.runs_programs || known.loads < LOADS;
         let cpu = self.cpu(step);
-        if half == 0 && !is_empty && cpu.process != Some(id) {
+        if half == 0 && !is_empty && may_be_process && cpu.process != Some(id) {
             cpu.process = Some(id);
             cpu.process_since = step.at;
         }
@@ -294,6 +322,12 @@ impl<M: Memory> Observer<M> {
         let cpu = self.cpu(step);
         let loaded = cpu.loaded[half].take();
         let twin = if half == 1 { cpu.twin.take() } else { None };
+        // Of a tree that is empty, and of which it holds nothing any more, it holds nothing under the ASID either.
+        if let Some(id) = loaded
+            .filter(|id| half == 0 && self.is_empty(*id) && self.held.of_cpu(*id, step.cpu).next().is_none())
+        {
+            self.cpu(step).asids.retain(|_, tree| *tree != id);
+        }
         [loaded, twin].into_iter().flatten().for_each(|id| self.leave(step, id));
     }
 
@@ -357,6 +391,9 @@ impl<M: Memory> Observer<M> {
     /// another one, which may have been interrupted and goes on later.
     fn ends(&mut self, step: Step) {
         self.runs_agree(step);
+        if let Some(tree) = self.cpu(step).loaded[0] {
+            self.known.entry(tree).or_default().runs_programs = true;
+        }
         let long = self.now.saturating_sub(LONG);
         let since = self.cpu(step).process_since;
         let open = self.held.report(step.cpu, since, long);

@@ -32,6 +32,11 @@ impl<M: Memory> Observer<M> {
         self.now
     }
 
+    /// Returns the number of times that a CPU loaded a root and its tables were read. With 0 nothing was judged.
+    pub const fn roots(&self) -> usize {
+        self.roots
+    }
+
     /// Returns the number of tables that were linked and are not judged: their memory is not known, or they are in too many places.
     pub const fn unknown_tables(&self) -> usize {
         self.unknown

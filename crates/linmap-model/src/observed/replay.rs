@@ -20,15 +20,13 @@ struct Line {
 }
 
 /// Watches a log: a line for the machine, then one for each event, which may have a `pc`. Empty lines do not count. Returns the
-/// observer as it is at the end.
+/// observer as it is at the end. Where all CPUs have ended what they did by then, [`Observer::finish`] judges what is left.
 ///
 /// # Errors
 ///
 /// The first line that cannot be read.
 pub fn watch(log: impl BufRead) -> Result<Observer<Told>, ReplayError> {
-    let (mut observer, _) = watch_to(log, usize::MAX)?;
-    observer.finish();
-    Ok(observer)
+    watch_to(log, usize::MAX).map(|(observer, _)| observer)
 }
 
 /// An event, and the address of its instruction; 0 if that is not known.

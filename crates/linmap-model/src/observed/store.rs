@@ -15,6 +15,9 @@ use crate::{Event, Rule};
 /// The leaves of a CPU that wait for its barriers; with more the oldest are forgotten.
 const FRESH: usize = 1024;
 
+/// The words of a frame, the unit in which memory remembers stores.
+const FRAME_WORDS: usize = 512;
+
 /// Compares leaves by what TLBs may hold of them.
 fn kind(old: &Cached, new: &Cached) -> Kind {
     const PERMISSIONS: Attributes = Attributes::READ_ONLY
@@ -182,7 +185,14 @@ impl<M: Memory> Observer<M> {
 
     /// Judges that tables were filled, in the order that walkers see, before they were linked.
     pub(super) fn not_filled(&mut self, stored: Stored, tree: TreeId, came: &Moved) {
-        let Some(&(table, cpus)) = came.unordered.first() else { return };
+        let own = 1 << stored.step.cpu;
+        // Stores are remembered by frames: those of other CPUs may be to what shares one with a small root.
+        let of = |&(table, cpus): &(u64, u64)| {
+            let is_small = self.tables.get(table).is_some_and(|table| table.words.len() < FRAME_WORDS);
+            let cpus = if is_small { cpus & own } else { cpus };
+            (cpus != 0).then_some((table, cpus))
+        };
+        let Some((table, cpus)) = came.unordered.iter().find_map(of) else { return };
         let place = came.tables.iter().find(|(pa, _)| *pa == table).map(|(_, spot)| Va(spot.va));
         self.report(Finding {
             va: place,
@@ -222,7 +232,7 @@ impl<M: Memory> Observer<M> {
     fn was_never_out(&mut self, stored: Stored, tree: TreeId, new: &LeafAt) {
         let ended = |held: &Entry| {
             let cpu = &self.cpus[usize::from(held.stored.step.cpu)];
-            held.ordered.is_some_and(|at| at < cpu.synchronised)
+            held.ordered.is_some_and(|at| at < cpu.has_synchronised)
         };
         let is_back = |held: &&Entry| {
             (held.tree, held.leaf) == (tree, Some(new.leaf))
@@ -252,8 +262,8 @@ impl<M: Memory> Observer<M> {
 
     /// A CPU comes to a tree, and may hold what was taken out of it while it was away.
     pub(super) fn comes_back(&mut self, step: Step, tree: TreeId, asid: u16) {
-        let serves = |entry: &&Entry| entry.asid.serves(Asid::Of(asid));
-        let held: Vec<_> = self.held.of(tree, step.cpu).filter(serves).cloned().collect();
+        let serves = |entry: &&Entry| entry.leaf.is_some() && entry.asid.serves(Asid::Of(asid));
+        let held: Vec<_> = self.held.of_cpu(tree, step.cpu).filter(serves).cloned().collect();
         for entry in held {
             let Some(leaf) = entry.leaf else { continue };
             let leaves = self.leaves(tree, (entry.first, entry.last));

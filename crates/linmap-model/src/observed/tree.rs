@@ -272,8 +272,7 @@ impl Tables {
                 moved.unknown += 1;
                 return;
             };
-            // Stores are remembered by frames: those to what shares one with a small root are not told apart.
-            if linked.unordered != 0 && entries >= 1 << (FRAME - 3) {
+            if linked.unordered != 0 {
                 moved.unordered.push((pa, linked.unordered));
             }
             for frame in frames(pa, entries) {

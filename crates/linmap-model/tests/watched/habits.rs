@@ -339,3 +339,91 @@ fn a_return_synchronises() {
     m.store(LEVEL_3 + 8, page(0x8000_1000, 0)).dsb(Ishst).leave().read(VA + 0x1000);
     assert_eq!(m.found(), []);
 }
+
+/// A large range is invalidated page by page with one DSB at its end: what waits for a DSB is bounded, and what is beyond that counts as
+/// complete.
+#[test]
+fn many_invalidations_before_one_dsb() {
+    const PAGES: u64 = 10_000;
+    let mut m = Machine::new(Core::WEAK, 2);
+    let slot = |n: u64| SPARE + n / 512 * 0x1000 + n % 512 * 8;
+    for n in 0..PAGES {
+        if n % 512 == 0 {
+            m.store(LEVEL_2 + 8 * (n / 512 + 1), table(slot(n)));
+        }
+        m.store(slot(n), page(0x9000_0000 + 0x1000 * n, 0));
+    }
+    m.dsb(Ishst).isb();
+    for n in 0..PAGES {
+        m.store(slot(n), 0);
+    }
+    m.dsb(Ishst);
+    for n in 0..PAGES {
+        m.tlbi_page(VA + 0x20_0000 + 0x1000 * n);
+    }
+    m.dsb(Ish).isb();
+    for n in 0..PAGES {
+        m.store(slot(n), page(0xa000_0000 + 0x1000 * n, 0));
+    }
+    m.dsb(Ishst).isb().leave();
+    is_fine(&mut m);
+}
+
+/// An exception is a context synchronisation: its handler uses what was mapped before it.
+#[test]
+fn an_exception_instead_of_an_isb() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3 + 8, page(0x9000_0000, 0)).dsb(Ishst).exception().read(VA + 0x1000).leave();
+    is_fine(&mut m);
+}
+
+/// An interrupt comes between the store that takes a page out and the one that brings it back: the code has ended nothing by then.
+#[test]
+fn an_interrupt_before_the_tlbi() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3, 0).dsb(Ishst).exception().exception().store(LEVEL_3, page(0x8000_0000, 0)).dsb(Ishst);
+    m.tlbi_page(VA).dsb(Ish).isb().leave();
+    is_fine(&mut m);
+}
+
+/// A machine is ended from outside while a CPU is about to invalidate.
+#[test]
+fn a_machine_ends_amid_an_operation() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    m.store(LEVEL_3, 0).dsb(Ishst);
+    assert_eq!(m.so_far(), []);
+    assert_eq!(m.leave().so_far(), [(Grade::Suspect, Rule::Stale)]);
+}
+
+/// An address space is emptied and invalidated page by page, and its ASID is that of another one then.
+#[test]
+fn an_asid_is_used_anew_once_nothing_is_held_under_it() {
+    for is_whole in [true, false] {
+        let mut m = Machine::new(Core::WEAK, 1);
+        m.process(SPARE).process(OTHER).load(SPARE, 3).leave();
+        for level in [3, 2, 1, 0] {
+            m.store(SPARE + 0x1000 * level, 0);
+        }
+        m.dsb(Ishst);
+        if is_whole {
+            m.tlbi(Tlb::Vae1is, 3 << 48u64).dsb(Ish).isb();
+        }
+        m.msr(Register::Ttbr0, EMPTY).isb().load(OTHER, 3).leave();
+        let is_breach = m.found().contains(&(Grade::Breach, Rule::TtbrSwitch));
+        assert_ne!(is_breach, is_whole);
+    }
+}
+
+/// Another CPU stores to what shares a frame with a small root, as roots of 16 bytes are.
+#[test]
+fn what_is_beside_a_small_root() {
+    // 36 bits in the lower half: a root of level 1 with 64 words.
+    let tcr = TCR & !63 | 28;
+    for (by, is_wrong) in [(1, false), (0, true)] {
+        let mut m = Machine::new(Core::WEAK, 2);
+        m.msr(Register::Tcr, tcr).isb();
+        m.on(by).store(SPARE, table(SPARE + 0x1000));
+        m.on(0).msr(Register::Ttbr0, SPARE).isb();
+        assert_eq!(m.so_far().contains(&(Grade::Breach, Rule::Unfilled)), is_wrong, "cpu {by}");
+    }
+}

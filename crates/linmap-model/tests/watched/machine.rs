@@ -145,6 +145,11 @@ impl Machine {
         self.step(Event::Release { cpu: self.cpu })
     }
 
+    /// The CPU takes an exception to its own level, or returns from one.
+    pub(crate) fn exception(&mut self) -> &mut Self {
+        self.step(Event::Exception { cpu: self.cpu })
+    }
+
     /// The CPU returns to a lower level.
     pub(crate) fn leave(&mut self) -> &mut Self {
         self.step(Event::Leave { cpu: self.cpu })

@@ -5,7 +5,8 @@ use linmap_model::observed::{Grade, Miss};
 use linmap_model::{Core, Register, Rule, Tlb};
 
 use crate::machine::{
-    CONTIGUOUS, EMPTY, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, TCR, VA, block, page, table,
+    CONTIGUOUS, EMPTY, LEVEL_2, LEVEL_3, Machine, NOT_GLOBAL, READ_ONLY, SPARE, TCR, USER, VA, block, page,
+    table,
 };
 
 /// A machine of two CPUs that may abort.
@@ -401,5 +402,56 @@ fn no_dsb_after_the_tlbi() {
                 assert_eq!(worst(&mut m), (Grade::Breach, Rule::SizeConflict, Some(Miss::NotComplete)));
             }
         }
+    }
+}
+
+/// A kernel that changes to tables of its own in the lower half at each entry: what it forgets is its own all the same.
+#[test]
+fn forgotten_by_a_kernel_that_changes_ttbr0() {
+    let mut m = Machine::new(Core::WEAK, 1);
+    m.process(SPARE).process(SPARE + 0x1_0000);
+    let enter_and = |m: &mut Machine, forgets: bool| {
+        m.msr(Register::Ttbr0, EMPTY).isb().load(SPARE + 0x1_0000, 1);
+        if forgets {
+            m.store(LEVEL_3, 0).dsb(Ishst);
+        }
+        m.msr(Register::Ttbr0, EMPTY).isb().load(SPARE, 3).leave();
+    };
+    (0..20).for_each(|_| enter_and(&mut m, false));
+    assert_eq!(m.so_far(), []);
+    enter_and(&mut m, true);
+    assert_eq!(m.so_far(), [(Grade::Suspect, Rule::Stale)]);
+}
+
+/// The rest of a run after a TLBI of one CPU is older than what came since, and hides nothing of it.
+#[test]
+fn the_rest_of_a_run_hides_nothing() {
+    let mut m = Machine::new(Core::WEAK, 2);
+    for n in 0..16 {
+        m.store(LEVEL_3 + 0x80 + 8 * n, page(0x8001_0000 + 0x1000 * n, 0) | CONTIGUOUS);
+    }
+    m.dsb(Ishst).isb();
+    m.process(SPARE).process(SPARE + 0x1_0000).load(SPARE, 3);
+    for n in 0..16 {
+        m.store(LEVEL_3 + 0x80 + 8 * n, 0);
+    }
+    m.load(SPARE + 0x1_0000, 4);
+    m.store(LEVEL_3, 0).dsb(Ishst);
+    m.tlbi(Tlb::Vaale1, (VA + 0x10_000) >> 12 & ((1 << 44) - 1)).dsb(Nsh).leave();
+    assert!(m.so_far().contains(&(Grade::Suspect, Rule::Stale)), "{:?}", m.so_far());
+}
+
+/// A CPU comes back to tables that it has stored to itself, with no barrier.
+#[test]
+fn own_stores_to_tables_that_were_loaded_before() {
+    for is_right in [true, false] {
+        let mut m = Machine::new(Core::WEAK, 1);
+        m.process(SPARE).load(SPARE, 3).msr(Register::Ttbr0, EMPTY).isb();
+        m.store(SPARE + 0x3008, page(0x9000_0000, 0) | NOT_GLOBAL | USER);
+        if is_right {
+            m.dsb(Ishst);
+        }
+        m.load(SPARE, 3);
+        assert_eq!(m.so_far().contains(&(Grade::Breach, Rule::Unfilled)), !is_right);
     }
 }

@@ -70,15 +70,3 @@ fn big_endian_tables_are_not_known() {
     m.store(LEVEL_3, page(0x9000_0000, 0)).leave();
     assert_eq!(m.found(), []);
 }
-
-/// A kernel that never executes a DSB costs no memory without end.
-#[test]
-fn invalidations_that_wait_are_bounded() {
-    let mut m = Machine::new(Core::WEAK, 2);
-    m.store(LEVEL_3, 0).dsb(Ishst);
-    (0..10_000).for_each(|_| {
-        m.tlbi(Tlb::Vmalle1is, 0);
-    });
-    m.dsb(Ish).isb().leave();
-    assert_eq!(m.found(), []);
-}

@@ -4,7 +4,8 @@
 //! signals are those that the build system expects. What it leaves in the folder is read by `--report`.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use super::failure::Failure;
-use super::files::{MEMORY, make_ram};
-use super::machine::{Machine, in_argument};
+use super::files::Ram;
+use super::machine::{Machine, under_tcg};
 use super::options::Options;
 use super::plugin;
 use crate::status::Status;
@@ -27,13 +28,16 @@ const PROGRAM: &str = "qemu-system-aarch64";
 pub(crate) const STARTED: &str = ".run.json";
 pub(crate) const JUDGED: &str = ".judged.json";
 
+/// The beginning of the program, by which it is known.
+const SCRIPT: &str = "#!/bin/sh\n# Made by `linmap judge --env`.\n";
+
 /// Makes the folder.
 pub(crate) fn make(directory: &Path, options: &Options) -> Result<Status, Failure> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| Failure::File { path, error }
     };
-    let qemu = in_path(&options.qemu, &std::env::var_os("PATH").unwrap_or_default(), directory);
+    let qemu = in_path(&options.qemu, &std::env::var_os("PATH").unwrap_or_default());
     plugin::find(plugin::version(&qemu)?, options.plugins.as_deref())?;
     fs::create_dir_all(directory).map_err(failed(directory))?;
     let directory = directory.canonicalize().map_err(failed(directory))?;
@@ -50,10 +54,10 @@ pub(crate) fn make(directory: &Path, options: &Options) -> Result<Status, Failur
     }
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let program = directory.join(PROGRAM);
-    fs::write(&program, format!("#!/bin/sh\nexec {} -- \"$@\"\n", quoted.join(" ")))
+    fs::write(&program, format!("{SCRIPT}exec {} -- \"$@\"\n", quoted.join(" ")))
         .map_err(failed(&program))?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(failed(&program))?;
-    let folder = directory.display();
+    let folder = quoted_if_needed(&directory);
     let text = format!(
         "{folder}/{PROGRAM} judges what it runs:\n  \
          PATH={folder}:$PATH, or QEMU_BIN_PATH={folder} for Zephyr\n  \
@@ -65,38 +69,47 @@ pub(crate) fn make(directory: &Path, options: &Options) -> Result<Status, Failur
 
 /// Replaces this process with QEMU and the plugin. A machine that cannot be judged runs without it, and the report says why.
 pub(crate) fn become_qemu(directory: &Path, options: &Options) -> Result<Status, Failure> {
-    let mut arguments = options.machine.clone();
-    if !asks_only(&arguments) {
+    let mut command = Command::new(&options.qemu);
+    if asks_only(&options.machine) {
+        command.args(&options.machine);
+    } else {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // Sorted by time; two runs at once have two processes.
         let name = format!("{:012}-{}", since.as_millis(), std::process::id());
-        let added = added(directory, &name, options);
-        let told = |arguments: &[OsString]| -> Vec<String> {
-            arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
-        };
+        let judged = judged(directory, &name, options);
+        let told: Vec<_> = options.machine.iter().map(|argument| argument.to_string_lossy()).collect();
         let run = json!({
-            "arguments": told(&options.machine),
+            "arguments": told,
             "directory": std::env::current_dir().unwrap_or_default(),
             "symbols": options.symbols,
-            "not_judged": added.as_ref().err().map(ToString::to_string),
+            "not_judged": judged.as_ref().err().map(ToString::to_string),
         });
         let file = directory.join(name + STARTED);
-        fs::write(&file, format!("{run:#}\n")).map_err(|error| Failure::File { path: file, error })?;
-        arguments.extend(added.unwrap_or_default());
+        let known = fs::write(&file, format!("{run:#}\n"));
+        // A run that the report does not know of is not judged.
+        match (judged, known) {
+            (Ok(arguments), Ok(())) => command.args(arguments),
+            (_, known) => {
+                if let Err(error) = known {
+                    terminal::error(Failure::File { path: file, error });
+                }
+                command.args(&options.machine)
+            }
+        };
     }
-    let error = Command::new(&options.qemu).args(arguments).exec();
+    let error = command.exec();
     Err(Failure::NoQemu { program: options.qemu.display().to_string(), error })
 }
 
-/// Returns the arguments by which a run is judged.
-fn added(directory: &Path, name: &str, options: &Options) -> Result<Vec<OsString>, Failure> {
+/// Returns the arguments of a run that is judged.
+fn judged(directory: &Path, name: &str, options: &Options) -> Result<Vec<OsString>, Failure> {
     let plugin = plugin::find(plugin::version(&options.qemu)?, options.plugins.as_deref())?;
-    let machine = Machine::read(&options.machine, options.ram_base)?;
-    let ram = Path::new(MEMORY).join(format!("linmap-judge-{name}"));
-    make_ram(&ram, &machine)?;
-    // Nobody is there to remove it afterwards. Build systems kill QEMU when a test has passed.
-    let more = format!(",unlink={},often=on", in_argument(&ram));
-    Ok(machine.added(&plugin, &ram, &directory.join(format!("{name}{JUDGED}")), &more))
+    let mut arguments = under_tcg(&options.machine)?;
+    let machine = Machine::read(&arguments, options.ram_base)?;
+    let ram = Ram::new(&machine)?.kept();
+    // Build systems kill QEMU when a test has passed.
+    arguments.extend(machine.added(&plugin, &ram, &directory.join(format!("{name}{JUDGED}")), ",often=on"));
+    Ok(arguments)
 }
 
 /// Returns true if QEMU is only asked for its version, for help, or for a list.
@@ -109,14 +122,31 @@ fn asks_only(arguments: &[OsString]) -> bool {
     arguments.is_empty() || arguments.iter().any(asks)
 }
 
-/// Returns a program's path. A name is looked up in `paths`, but not in the folder that is made: its program would start itself.
-fn in_path(program: &Path, paths: &OsStr, made: &Path) -> PathBuf {
-    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+/// Returns a program's path. A name is looked up in `paths`, where a script of `--env` does not count: it would start itself.
+fn in_path(program: &Path, paths: &OsStr) -> PathBuf {
     if program.components().count() > 1 {
-        return whole(program);
+        return program.canonicalize().unwrap_or_else(|_| program.to_owned());
     }
-    let others = std::env::split_paths(paths).filter(|path| whole(path) != whole(made));
-    others.map(|path| path.join(program)).find(|path| path.is_file()).unwrap_or_else(|| program.to_owned())
+    let is_program = |path: &PathBuf| {
+        let mode = path.metadata().ok().filter(fs::Metadata::is_file).map(|about| about.permissions().mode());
+        mode.is_some_and(|mode| mode & 0o111 != 0) && !is_script(path)
+    };
+    let found = std::env::split_paths(paths).map(|path| path.join(program)).find(is_program);
+    found.unwrap_or_else(|| program.to_owned())
+}
+
+/// Returns true if a file is a script that this command has made.
+fn is_script(path: &Path) -> bool {
+    let mut start = vec![0; SCRIPT.len()];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start == SCRIPT.as_bytes()
+}
+
+/// Returns a path as a shell has it.
+fn quoted_if_needed(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    if is_plain { text } else { quoted(path.as_os_str()) }
 }
 
 /// Returns a word as a shell has it.
@@ -142,12 +172,18 @@ mod tests {
 
     #[test]
     fn the_program_does_not_start_itself() -> std::io::Result<()> {
-        let [made, system] = [tempfile::tempdir()?, tempfile::tempdir()?];
-        for directory in [&made, &system] {
-            fs::write(directory.path().join(PROGRAM), "")?;
+        let folders = [tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?];
+        let [made, other, system] = folders.each_ref().map(|folder| folder.path().join(PROGRAM));
+        for (program, text, mode) in [
+            (&made, format!("{SCRIPT}exec …\n"), 0o755),
+            (&other, "no program".to_owned(), 0o644),
+            (&system, "#!/bin/sh\n".to_owned(), 0o755),
+        ] {
+            fs::write(program, text)?;
+            fs::set_permissions(program, fs::Permissions::from_mode(mode))?;
         }
-        let paths = std::env::join_paths([made.path(), system.path()]).map_err(std::io::Error::other)?;
-        assert_eq!(in_path(Path::new(PROGRAM), &paths, made.path()), system.path().join(PROGRAM));
+        let paths = std::env::join_paths(folders.iter().map(tempfile::TempDir::path));
+        assert_eq!(in_path(Path::new(PROGRAM), &paths.map_err(std::io::Error::other)?), system);
         Ok(())
     }
 

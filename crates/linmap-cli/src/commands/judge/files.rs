@@ -1,9 +1,10 @@
 //! The files of a run: the guest's RAM, and what the plugin writes.
 
 use std::fs::{self, File};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::statvfs;
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -11,30 +12,43 @@ use super::failure::Failure;
 use super::guest::Ending;
 use super::kernel::{self, Own};
 use super::machine::Machine;
-use crate::size::Size;
 
-/// A file system in memory. On a disk a guest takes minutes.
-pub(crate) const MEMORY: &str = "/dev/shm";
+/// A guest's RAM: a file in memory without a name, which the processes that this one starts have as well. It goes with the last of them.
+pub(crate) struct Ram(File);
+
+impl Ram {
+    pub(crate) fn new(machine: &Machine) -> Result<Self, Failure> {
+        let failed = |error| Failure::File { path: "the guest's RAM".into(), error };
+        // Without CLOEXEC, so that QEMU has it under the same number.
+        let file = memfd_create("linmap-judge", MemfdFlags::empty()).map(File::from);
+        let file = file.map_err(|error| failed(error.into()))?;
+        file.set_len(machine.ram.0).map_err(failed)?;
+        Ok(Self(file))
+    }
+
+    /// Its path in QEMU's process.
+    pub(crate) fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+
+    /// Its path in the program that this process becomes.
+    pub(crate) fn kept(self) -> PathBuf {
+        let path = self.path();
+        let _ = self.0.into_raw_fd();
+        path
+    }
+}
 
 /// The files of a run. They go with it.
 pub(crate) struct Files {
     directory: TempDir,
-    /// The guest's RAM.
-    pub(crate) ram: PathBuf,
-    _ram: TempDir,
+    pub(crate) ram: Ram,
 }
 
 impl Files {
     pub(crate) fn new(machine: &Machine) -> Result<Self, Failure> {
-        let failed = |path: &str| {
-            let path = path.into();
-            move |error| Failure::File { path, error }
-        };
-        let directory = TempDir::new().map_err(failed("a temporary directory"))?;
-        let in_memory = TempDir::with_prefix_in("linmap-judge-", MEMORY).map_err(failed(MEMORY))?;
-        let ram = in_memory.path().join("ram");
-        make_ram(&ram, machine)?;
-        Ok(Self { directory, ram, _ram: in_memory })
+        let failed = |error| Failure::File { path: "a temporary directory".into(), error };
+        Ok(Self { directory: TempDir::new().map_err(failed)?, ram: Ram::new(machine)? })
     }
 
     /// A file of the run.
@@ -49,7 +63,7 @@ impl Files {
 
     /// Reads the functions that a Linux guest's memory has of itself.
     pub(crate) fn own(&self, machine: &Machine) -> Option<Own> {
-        kernel::read(&File::open(&self.ram).ok()?, machine.base)
+        kernel::read(&self.ram.0, machine.base)
     }
 
     /// Reads the document of a run that has ended.
@@ -62,27 +76,18 @@ impl Files {
     }
 }
 
-/// Makes the file of a guest's RAM.
-pub(crate) fn make_ram(path: &Path, machine: &Machine) -> Result<(), Failure> {
-    let room = statvfs(MEMORY).map_or(u64::MAX, |about| about.f_bavail.saturating_mul(about.f_frsize));
-    if room < machine.ram.0 {
-        return Err(Failure::NotJudged(format!(
-            "the guest's RAM is a file in {MEMORY}, which has {} left, and it needs {}",
-            Size(room),
-            machine.ram
-        )));
-    }
-    let sized = File::create(path).and_then(|file| file.set_len(machine.ram.0));
-    sized.map_err(|error| Failure::File { path: path.into(), error })
-}
-
 /// Returns the reason that a document of the plugin, or its lack, judges nothing.
 pub(crate) fn nothing_judged(document: &Value) -> Option<&'static str> {
     if document.is_null() {
         return Some("QEMU left no document");
     }
-    let executed = document["blocks"][1].as_u64().unwrap_or_default();
-    (executed == 0).then_some("the guest executed nothing at EL1")
+    let is_none = |value: &Value| value.as_u64().unwrap_or_default() == 0;
+    if is_none(&document["blocks"][1]) {
+        return Some("the guest executed nothing at EL1");
+    }
+    is_none(&document["counts"]["roots"]).then_some(
+        "no table was judged: the guest used no MMU at EL1, its tables are big-endian, or its RAM does not begin at the address of --ram-base",
+    )
 }
 
 /// Reads a document of the plugin; null if there is none.

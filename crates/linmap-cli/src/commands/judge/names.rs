@@ -14,6 +14,9 @@ use crate::linux::symbols::Symbols;
 /// The name of the vectors of Linux, by which a kernel is found that has moved.
 const VECTORS: &str = "vectors";
 
+/// A kernel moves by a multiple of this.
+const MOVES: u64 = 64 << 10;
+
 /// The functions of a guest.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -52,7 +55,8 @@ impl Names {
             return own.map_or(self, |Own { symbols, offset }| Self { symbols, offset, ..Self::default() });
         }
         let by = self.symbols.address(VECTORS).filter(|_| vectors != 0).map(|at| vectors.wrapping_sub(at));
-        let moved = by.unwrap_or_default();
+        // Kernels move by whole pages of the largest size. Other vectors came before those of this name.
+        let moved = by.filter(|by| by % MOVES == 0).unwrap_or_default();
         let offset = own.map_or(0, |own| own.offset);
         Self { symbols: self.symbols.moved(moved), moved, offset, ..self }
     }

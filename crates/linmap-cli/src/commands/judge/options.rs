@@ -80,11 +80,11 @@ pub(crate) struct Options {
     pub(crate) shift: bool,
 
     /// Make a folder with a qemu-system-aarch64 that judges, for build systems that start QEMU themselves
-    #[arg(long, value_name = "DIR", conflicts_with = "machine", help_heading = "Build systems")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["machine", "until", "seconds", "strict", "allow", "log", "replay", "stop", "quiet", "json", "dry_run", "check", "hide", "localise", "shift", "report"], help_heading = "Build systems")]
     pub(crate) env: Option<PathBuf>,
 
     /// Sum up what the runs of --env DIR have left; exit with status 1 for a breach, with 2 if one was not judged
-    #[arg(long, value_name = "DIR", conflicts_with = "machine", help_heading = "Build systems")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["machine", "until", "seconds", "log", "replay", "stop", "quiet", "dry_run", "check", "hide", "localise", "shift"], help_heading = "Build systems")]
     pub(crate) report: Option<PathBuf>,
 
     /// Print the report as annotations of GitHub's workflows

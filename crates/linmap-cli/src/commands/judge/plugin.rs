@@ -20,6 +20,11 @@ impl fmt::Display for Version {
 const OLDEST: Version = Version(10, 0);
 const API_7: Version = Version(11, 1);
 
+/// Returns a version for each of the plugins.
+pub(crate) fn all() -> Vec<Version> {
+    vec![OLDEST, API_7]
+}
+
 /// Asks a QEMU for its version.
 pub(crate) fn version(program: &Path) -> Result<Version, Failure> {
     let output = Command::new(program).arg("--version").output();

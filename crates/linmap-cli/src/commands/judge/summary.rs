@@ -28,7 +28,10 @@ pub(crate) fn sum_up(directory: &Path, options: &Options) -> Result<Status, Fail
     let allowed = Allowed::read(options.allow.as_deref())?;
     let mut sum = Sum::default();
     for run in runs(directory)? {
-        sum.add(run, options, &allowed);
+        let told = options.symbols.as_deref();
+        let names = told.map_or_else(|| Ok(run.names()), |file| Names::read(Some(file), None))?;
+        let names = names.in_guest(address(&run.judged["vectors"]), || None);
+        sum.add(run, &names, &allowed);
     }
     if sum.runs == 0 {
         return Err(Failure::NotJudged(format!("{}: no run is there", directory.display())));
@@ -103,29 +106,26 @@ impl Run {
         })
     }
 
-    /// Returns the functions of its kernel.
-    fn names(&self, options: &Options) -> Names {
+    /// Returns the functions of its kernel, or none if its file cannot be read any more.
+    fn names(&self) -> Names {
         let kernel = || {
             let words = self.started["arguments"].as_array()?;
             let at = words.iter().rposition(|word| word == "-kernel" || word == "--kernel")?;
             Some(Path::new(self.started["directory"].as_str()?).join(words.get(at + 1)?.as_str()?))
         };
         let told = self.started["symbols"].as_str().map(Path::new);
-        // What cannot be read any more has no names.
-        let names = Names::read(options.symbols.as_deref().or(told), kernel().as_deref()).unwrap_or_default();
-        names.in_guest(address(&self.judged["vectors"]), || None)
+        Names::read(told, kernel().as_deref()).unwrap_or_default()
     }
 }
 
 impl Sum {
-    fn add(&mut self, run: Run, options: &Options, allowed: &Allowed) {
+    fn add(&mut self, run: Run, names: &Names, allowed: &Allowed) {
         self.runs += 1;
         if let Some(why) = run.failure() {
             self.not_judged.push((run.line(), why));
             return;
         }
         self.killed += usize::from(run.judged["so_far"] == true);
-        let names = run.names(options);
         let mut document = names.named(run.judged.clone());
         allowed.apply(&mut document);
         self.tlbis += document["counts"]["tlbis"].as_u64().unwrap_or_default();
@@ -135,7 +135,7 @@ impl Sum {
             let place = finding["step"]["function"].as_str().or(finding["step"]["pc"].as_str());
             let key = (grade, finding["rule"].to_string(), place.unwrap_or_default().to_owned());
             let found = self.found.entry(key).or_insert_with(|| Found {
-                text: report::one(finding, &names),
+                text: report::one(finding, names),
                 finding: finding.clone(),
                 runs: Vec::new(),
             });
