@@ -2,8 +2,9 @@
 //! invalidations are counted in software.
 
 use linmap::Features;
-use linmap::arm64::{Counting, Uses};
+use linmap::arm64::Uses;
 
+use crate::cpus::Counted;
 use crate::{parking, pmu};
 
 /// The counters, set up.
@@ -46,7 +47,7 @@ impl Counters {
     /// Runs `work` and counts what it makes CPUs do: this one, and those that it parks. Ticks of other CPUs are not
     /// counted, nor the barriers that reading the clock and the counters takes.
     #[inline(always)]
-    pub(crate) fn window<R>(&self, cpu: &Counting, work: impl FnOnce() -> R) -> (R, Window) {
+    pub(crate) fn window<R>(&self, cpu: &Counted, work: impl FnOnce() -> R) -> (R, Window) {
         // CPUs that were parked count what they used when they are back: wait for those of before, and those of now.
         parking::settle();
         let uses = cpu.uses();

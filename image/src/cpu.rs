@@ -55,14 +55,6 @@ static PER_CPU: [PerCpu; MAX] = {
     all
 };
 
-/// Returns true if the CPU has Advanced SIMD (ID_AA64PFR0_EL1.AdvSIMD). It does not trap.
-pub(crate) fn has_vectors() -> bool {
-    let features: u64;
-    // SAFETY: reading an ID register has no side effect.
-    unsafe { asm!("mrs {}, id_aa64pfr0_el1", out(reg) features, options(nomem, nostack, preserves_flags)) };
-    features >> 20 & 0xf != 0xf
-}
-
 /// Returns the data of the CPU that runs this.
 #[inline]
 pub(crate) fn this() -> &'static PerCpu {

@@ -3,12 +3,14 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use linmap::arm64::Counting;
-use linmap::{CacheType, Promise};
+use linmap::arm64::{Counting, Uses};
+use linmap::{CacheType, Dsb, Geometry, Promise, Tlbi, Va};
+
+use crate::cpu;
 
 /// The CPUs. All that they do with live tables goes through here.
 pub(crate) static HARDWARE: Kernel = Kernel {
-    cpu: Counting::new(),
+    cpu: Counted::new(),
     promise: AtomicU8::new(0),
     // As if caches needed everything, by the smallest lines, until the boot CPU has said what they need.
     cache: AtomicU64::new(0),
@@ -16,11 +18,61 @@ pub(crate) static HARDWARE: Kernel = Kernel {
 
 /// The CPUs of this system.
 pub(crate) struct Kernel {
-    pub(crate) cpu: Counting,
+    pub(crate) cpu: Counted,
     /// The bits below.
     promise: AtomicU8,
     /// A [`CacheType`], of the weakest of the CPUs that were let in.
     cache: AtomicU64,
+}
+
+/// The primitives of all CPUs. Each counts on a line of its own, so that no CPU waits for another one's count.
+pub(crate) struct Counted([Line; cpu::MAX]);
+
+#[repr(align(64))]
+struct Line(Counting);
+
+impl Counted {
+    const fn new() -> Self {
+        Self([const { Line(Counting::new()) }; cpu::MAX])
+    }
+
+    /// The counts of the CPU that runs this.
+    #[inline]
+    fn own(&self) -> &Counting {
+        &self.0[cpu::this().index].0
+    }
+
+    /// Returns the counts of all CPUs so far.
+    pub(crate) fn uses(&self) -> Uses {
+        self.0.iter().map(|line| line.0.uses()).fold(Uses::default(), |all, own| Uses {
+            tlbi: all.tlbi + own.tlbi,
+            dsb: all.dsb + own.dsb,
+            isb: all.isb + own.isb,
+        })
+    }
+
+    pub(crate) fn note(&self, uses: Uses) {
+        self.own().note(uses);
+    }
+
+    #[inline]
+    pub(crate) fn dsb(&self, kind: Dsb) {
+        self.own().dsb(kind);
+    }
+
+    #[inline]
+    pub(crate) fn isb(&self) {
+        self.own().isb();
+    }
+
+    #[inline]
+    pub(crate) fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.own().tlbi(op, geometry);
+    }
+
+    pub(crate) fn sync_code(&self, cache: CacheType, va: Va, bytes: u64) {
+        self.own().sync_code(cache, va, bytes);
+    }
 }
 
 const NEVER_ABORTS: u8 = 1 << 0;

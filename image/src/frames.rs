@@ -12,7 +12,6 @@ use linmap::{BuildError, Descriptor, Frame, Geometry, Half, Memory, Pa, Region, 
 
 use self::scarce::{Scarcity, first, is_marked, marked, with_first};
 pub(crate) use self::together::Together;
-use crate::cpu;
 use crate::image::Image;
 use crate::lock::{Lock, Taken};
 
@@ -48,8 +47,6 @@ pub(crate) struct Frames {
     lock: Lock,
     reach: Cell<Reach>,
     page_size: u64,
-    /// The CPU has vector registers, which neither the compiler nor a handler uses.
-    has_vectors: bool,
     /// The head of the free list: pages that were given back, linked through their first entry; 0 ends it. The head
     /// has a bit for injected shortage.
     chain: Cell<u64>,
@@ -77,7 +74,6 @@ impl Frames {
             lock: Lock::new(meanwhile),
             reach: Cell::new(reach),
             page_size,
-            has_vectors: cpu::has_vectors(),
             chain: Cell::new(0),
             scarcity: Scarcity::default(),
             cut: Cell::new(0),
@@ -247,18 +243,10 @@ impl Frames {
 // - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
 //   off once, or comes back through `give`;
 // - `words` is that one page, plain memory, through the only mapping in use;
-// - code is compiled without vector registers, they do not trap (`entry.s`, `secondary.s`), and handlers use none;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
     fn page_size(&self) -> u64 {
         self.page_size
-    }
-
-    const OFFERS_VECTORS: bool = true;
-
-    #[inline]
-    fn has_vectors(&self) -> bool {
-        self.has_vectors
     }
 
     const PLAIN: bool = true;

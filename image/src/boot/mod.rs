@@ -6,12 +6,13 @@ use core::ops::Range;
 use kernel_plan::choice;
 use kernel_plan::serial::Kind;
 use kernel_plan::uart::{Consoles, FALLBACK};
-use linmap::arm64::{Counting, Uses};
+use linmap::arm64::Uses;
 use linmap::{
     AddressSpace, Attributes, BlankSpace, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Level,
     MemoryType, OaFormat, Pa, Region, Registers, Tree, Va,
 };
 
+use crate::cpus::Counted;
 use crate::frames::{Frames, Together};
 use crate::identity;
 use crate::image::Image;
@@ -95,7 +96,7 @@ pub(crate) fn image_tree(
 /// There is no page for an empty table; nothing has changed, and the trees are lost.
 pub(crate) fn enter(
     frames: &Frames,
-    cpu: &Counting,
+    cpu: &Counted,
     image: &Image,
     features: &Features,
     (upper, lower): (Tree, Tree),
@@ -173,7 +174,7 @@ fn around(pa: Pa, image: &Range<Pa>, geometry: Geometry) -> Range<Pa> {
 /// Leaves the temporary 1:1 map, which is in TTBR0, and gives its table pages back. `frames` no longer uses it.
 ///
 /// The empty table stays in TTBR0 from now on, so that the lower half faults.
-pub(crate) fn leave_identity(empty: Empty, pages: &Together<'_>, cpu: &Counting) {
+pub(crate) fn leave_identity(empty: Empty, pages: &Together<'_>, cpu: &Counted) {
     cpu.dsb(Dsb::Ishst);
     identity::set_empty(empty.root.into_pa(), empty.geometry);
     identity::leave();

@@ -47,12 +47,6 @@ unsafe impl Memory for Together<'_> {
         self.frames.page_size()
     }
 
-    const OFFERS_VECTORS: bool = true;
-
-    fn has_vectors(&self) -> bool {
-        self.frames.has_vectors()
-    }
-
     #[inline]
     fn take(&self) -> Option<Frame> {
         let mut taken = self.taken.borrow_mut();

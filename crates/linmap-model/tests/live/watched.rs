@@ -13,7 +13,10 @@ pub(crate) fn log_of(model: &Model) -> Log {
 
 /// Returns the findings in a log, the worst first.
 pub(crate) fn findings(log: &Log) -> Vec<Finding> {
-    watch(&log.take()[..]).expect("a log").findings().cloned().collect()
+    let mut observer = watch(&log.take()[..]).expect("a log");
+    // Every call has returned.
+    observer.finish();
+    observer.findings().cloned().collect()
 }
 
 /// Fails if something in a log is a breach.

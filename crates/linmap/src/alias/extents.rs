@@ -197,7 +197,6 @@ fn series<P: Platform>(
         at
     };
     let mut end = index + (index & 1);
-    end = locked.series_by_vectors::<2>(table, (end, last + 1), (value(end), step)).end;
     // A run begins and ends at a multiple of eight.
     end = one_by_one(end, end.next_multiple_of(8).min(last + 1));
     if end.is_multiple_of(8) {

@@ -5,7 +5,7 @@
 //! completed with holes, and all of them are given back.
 
 use crate::build::error::BuildError;
-use crate::build::fill::Fills;
+use crate::build::fill;
 use crate::build::give_back::give_back;
 use crate::build::in_order::Part;
 use crate::format::{Attributes, Descriptor, Geometry, Level, TableAttributes, in_place_bits};
@@ -14,7 +14,6 @@ use crate::platform::{Frame, Memory};
 
 pub(super) struct Builder<'m, M, I> {
     memory: &'m M,
-    fills: Fills<M>,
     geometry: Geometry,
     /// The attributes of tables, as far as they remove nothing from what is below.
     tables: TableAttributes,
@@ -67,7 +66,6 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let attributes = Attributes::empty();
         Self {
             memory,
-            fills: Fills::of(memory),
             geometry,
             tables,
             even_span: 1 << in_place_bits(geometry.oa_format()),
@@ -84,18 +82,9 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
 
     /// Builds the table at `level`, whose entries span 2^`shift` bytes and whose first one translates `base`, relative to the
     /// base of the half, and all tables below it. All parts must lie within it.
-    /// `first` is a part before all others, if there is one.
     #[inline(always)]
-    pub(super) fn build(
-        &mut self,
-        (level, shift): (Level, u32),
-        base: u64,
-        first: Option<Part>,
-    ) -> Result<Frame, BuildError> {
-        match first {
-            Some(part) => self.begin(part),
-            None => self.next_part(),
-        }
+    pub(super) fn build(&mut self, (level, shift): (Level, u32), base: u64) -> Result<Frame, BuildError> {
+        self.next_part();
         let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
         let (memory, g) = (self.memory, self.geometry);
         let bits = if level == g.root() { g.va_bits() - shift } else { g.index_bits() };
@@ -186,7 +175,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
                 break;
             }
             if filled < index {
-                self.fills.holes(&mut slots[filled..index]);
+                fill::holes(&mut slots[filled..index]);
             }
             let (rest, Part { offset, oa, bytes, first_leaf, .. }) = (&mut slots[index..], self.part);
             filled = index;
@@ -199,7 +188,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
                 attributes &= TableAttributes::from_bits_retain(rest[0]);
             }
         }
-        self.fills.holes(&mut slots[filled..]);
+        fill::holes(&mut slots[filled..]);
         attributes
     }
 
@@ -210,7 +199,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let Place { level, shift, .. } = *table;
         let (n, contiguous) = self.up_to_other_size(table, index, slots.len().min(whole));
         let first = self.first_leaf(level, contiguous);
-        self.fills.some(&mut slots[..n], first.0, 1 << shift);
+        fill::series(&mut slots[..n], first.0, 1 << shift);
         self.leaf_counts[level.leaf_ordinal() % Level::WITH_LEAVES][usize::from(contiguous)] += n as u64;
         self.advance((n as u64) << shift);
         n
@@ -272,7 +261,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let mut first = self.first_leaf(level, contiguous).0;
         for (done, slot) in slots[..n].iter_mut().enumerate() {
             let Some(mut below) = self.take() else { return done };
-            self.memory.with_slots(&mut below, level, |slots| self.fills.table(slots, first, step));
+            self.memory.with_slots(&mut below, level, |slots| fill::series(slots, first, step));
             first = first.wrapping_add(step << bits);
             *slot = Descriptor::link(below.into_pa(), g).with(self.within).0;
         }

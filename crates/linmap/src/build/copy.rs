@@ -1,7 +1,7 @@
 //! A copy of live tables, built off line entry by entry. It does not matter whether leaves are adjacent in memory: those of
 //! one table that differ only in their addresses are judged, counted and stored by eights.
 
-use crate::build::fill::Fills;
+use crate::build::fill;
 use crate::format::{Descriptor, Geometry, Level, Span, Va};
 use crate::plan::Stats;
 use crate::platform::{Frame, Memory, Slot};
@@ -30,7 +30,6 @@ pub(super) fn count_tables<M: Memory>(
 /// A copy under way.
 pub(super) struct Copy<'m, M> {
     pub(super) memory: &'m M,
-    pub(super) fills: Fills<M>,
     pub(super) tables: Live<'m, M>,
     pub(super) geometry: Geometry,
     /// The addresses whose entries are copied.
@@ -70,7 +69,7 @@ impl<M: Memory> Copy<'_, M> {
     fn entries(&mut self, from: &Table, slots: &mut [u64]) {
         let (first, last) = self.copied(from);
         let first_leaf = self.geometry.first_leaf_level();
-        self.fills.holes(&mut slots[..first]);
+        fill::holes(&mut slots[..first]);
         let mut index = first;
         while index <= last && !self.is_out_of_frames {
             let entry = self.load(from, index);
@@ -86,7 +85,7 @@ impl<M: Memory> Copy<'_, M> {
                 index = next.max(index + 1);
             }
         }
-        self.fills.holes(&mut slots[index..]);
+        fill::holes(&mut slots[index..]);
     }
 
     /// Copies a leaf and those after it, up to `last`, that differ from it only in their addresses. Returns the index after

@@ -5,7 +5,7 @@
 
 use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
-use crate::build::fill::Fills;
+use crate::build::fill;
 use crate::build::give_back::give_back;
 use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Span, TableAttributes};
 use crate::platform::{Frame, Memory};
@@ -63,47 +63,6 @@ impl<M: Memory> Replacement<'_, M> {
         }
     }
 
-    /// Builds them for a leaf, an entry of `above`, of which one page is in the span, and stays mapped: a table of each level, the
-    /// last level first.
-    ///
-    /// # Errors
-    ///
-    /// As for [`leaf`](Self::leaf).
-    #[inline(always)]
-    pub(crate) fn page(&self, old: Descriptor, above: &Table) -> Result<Descriptor, OutOfFrames> {
-        let (g, page, counters) = (self.geometry, self.span.first, self.counters);
-        let (attributes, within_leaf) = (self.attributes(old, above.level), (1 << above.shift) - 1);
-        let (mut link, mut level, mut shift) = (None, Level::PAGE, g.page_shift());
-        loop {
-            let Some(mut frame) = self.memory.take() else {
-                let built = link.map_or(0, |link| discard(self.memory, g, counters, (link, level.next())));
-                return Err(OutOfFrames(built));
-            };
-            let slots = self.memory.slots(&mut frame);
-            let (index, members) =
-                ((page >> shift) as usize & (slots.len() - 1), g.run_to_make_of(level, shift));
-            // The table's first address. A leaf has the lower bits of addresses where all descriptors have them.
-            let begins = page & within_leaf & (u64::MAX << (shift + g.index_bits()));
-            let first = old.child(level.down(-1), members > 1).0 + begins;
-            Fills::of(self.memory).table(slots, first, 1 << shift);
-            let mut plain = slots.len();
-            if members > 1 {
-                plain = dissolve(self.memory, &mut slots[index & !(members - 1)..][..members]);
-                counters.leaves(level, true, (slots.len() - plain) as i64);
-            }
-            counters.leaves(level, false, plain as i64 - i64::from(link.is_some()));
-            counters.table();
-            let slot = &mut slots[index];
-            *slot = link.unwrap_or_else(|| self.change.of(Descriptor(*slot), level)).0;
-            let built = Descriptor::link(frame.into_pa(), g).with(attributes);
-            (level, shift) = (level.down(-1), shift + g.index_bits());
-            if level == above.level {
-                return Ok(built);
-            }
-            link = Some(built);
-        }
-    }
-
     /// Returns the same for a leaf at `level` that changes later: new tables remove nothing from it then either.
     #[inline]
     #[must_use]
@@ -142,7 +101,7 @@ impl<M: Memory> Replacement<'_, M> {
         for (index, at) in [(part.first, part.start), (part.last, part.end)] {
             let run = &mut slots[index & !(members - 1)..][..members];
             if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
-                self.counters.dissolved(table.level, dissolve(self.memory, run) as i64);
+                self.counters.dissolved(table.level, dissolve(run) as i64);
             }
             let entry = Descriptor(slots[index]);
             if at & ((1 << table.shift) - 1) == 0 {
@@ -174,13 +133,12 @@ impl<M: Memory> Replacement<'_, M> {
             part.end & ((members << table.shift) - 1) != 0,
         );
         let plain = if self.pages {
-            dissolve(self.memory, &mut slots[begins..ends + members])
+            dissolve(&mut slots[begins..ends + members])
         } else {
             let begin = cut.0 || (cut.1 && begins == ends);
-            let mut plain =
-                if begin { dissolve(self.memory, &mut slots[begins..begins + members]) } else { 0 };
+            let mut plain = if begin { dissolve(&mut slots[begins..begins + members]) } else { 0 };
             if cut.1 && begins != ends {
-                plain += dissolve(self.memory, &mut slots[ends..ends + members]);
+                plain += dissolve(&mut slots[ends..ends + members]);
             }
             plain
         };
@@ -192,21 +150,21 @@ impl<M: Memory> Replacement<'_, M> {
     /// Fills a new table with entries in arithmetic progression. Returns true if those of a long part have the change.
     #[inline(always)]
     fn series(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) -> bool {
-        let (fills, step) = (Fills::of(self.memory), 1 << table.shift);
+        let step = 1 << table.shift;
         let mut new = Descriptor::HOLE;
         if part.last - part.first >= LONG && !self.splits(table, part) {
             new = self.change.of(first, table.level);
         }
         if new == Descriptor::HOLE {
-            fills.table(slots, first.0, step);
+            fill::series(slots, first.0, step);
             return false;
         }
         let at = |first: Descriptor, index: usize| first.0.wrapping_add(step * index as u64);
         let (before, rest) = slots.split_at_mut(part.first);
         let (within, after) = rest.split_at_mut(part.last + 1 - part.first);
-        fills.series(before, first.0, step);
-        fills.series(within, at(new, part.first), step);
-        fills.series(after, at(first, part.last + 1), step);
+        fill::series(before, first.0, step);
+        fill::series(within, at(new, part.first), step);
+        fill::series(after, at(first, part.last + 1), step);
         true
     }
 
@@ -264,7 +222,7 @@ impl<M: Memory> Replacement<'_, M> {
         match self.change.of(old, table.level) {
             Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
             new if new == old => {}
-            new => Fills::of(self.memory).flip(slots, new.0 ^ old.0),
+            new => fill::flip(slots, new.0 ^ old.0),
         }
     }
 
@@ -313,8 +271,8 @@ impl Part {
 
 /// Turns whole runs into plain entries. Returns the number of entries.
 #[inline(never)]
-fn dissolve<M: Memory>(memory: &M, runs: &mut [u64]) -> usize {
-    Fills::of(memory).flip(runs, Descriptor::HOLE.with_contiguous().0);
+fn dissolve(runs: &mut [u64]) -> usize {
+    fill::flip(runs, Descriptor::HOLE.with_contiguous().0);
     runs.len()
 }
 

@@ -5,10 +5,9 @@ use core::ops::Range;
 use crate::build::builder::Builder;
 use crate::build::copy::{Copy, count_tables};
 use crate::build::error::BuildError;
-use crate::build::fill::Fills;
+use crate::build::fill;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
-use crate::build::one_run::one_part;
 use crate::format::{Geometry, Half, Level, Pa, Span, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
@@ -43,7 +42,7 @@ impl Tree {
         Self::fits(memory, geometry)?;
         let mut root = memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
         let entries = geometry.entries(geometry.root());
-        memory.with_slots(&mut root, geometry.root(), |slots| Fills::of(memory).holes(&mut slots[..entries]));
+        memory.with_slots(&mut root, geometry.root(), |slots| fill::holes(&mut slots[..entries]));
         Ok(Self { root, geometry, half, stats: Stats::ROOT, used: 0..0, write_execute: None })
     }
 
@@ -78,24 +77,12 @@ impl Tree {
         geometry: Geometry,
         half: Half,
         tables: TableAttributes,
-        mut runs: impl Iterator<Item = Run>,
+        runs: impl Iterator<Item = Run>,
     ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
-        let only = if runs.size_hint().1 == Some(1) { runs.next() } else { None };
-        let mut parts = RunsInOrder::new(runs, geometry, half);
         let shift = geometry.level_shift(geometry.root());
-        let only = only.map(|run| parts.check(run)).transpose()?;
-        if let Some(part) = only
-            && tables.is_empty()
-            && let Some((root, leaves)) = one_part(memory, geometry, part)
-        {
-            let tables = (part.first_leaf.number() - geometry.root().number() + 1) as u64;
-            let stats = Stats::of_series(part.first_leaf, leaves as u64, tables);
-            let (used, write_execute) = (parts.place.root_slots(shift), parts.write_execute);
-            return Ok(Self { root, geometry, half, stats, used, write_execute });
-        }
-        let mut builder = Builder::new(memory, geometry, tables, parts);
-        let root = builder.build((geometry.root(), shift), 0, only)?;
+        let mut builder = Builder::new(memory, geometry, tables, RunsInOrder::new(runs, geometry, half));
+        let root = builder.build((geometry.root(), shift), 0)?;
         let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
         Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
@@ -136,7 +123,7 @@ impl Tree {
         let parts = RegionsInOrder::new(regions, geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
         let shift = geometry.level_shift(geometry.root());
-        let root = builder.build((geometry.root(), shift), 0, None)?;
+        let root = builder.build((geometry.root(), shift), 0)?;
         let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
         Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
@@ -152,7 +139,7 @@ impl Tree {
         let parts = RegionsInOrder::new(core::iter::once(region), geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
         let shift = geometry.level_shift(level);
-        let table = builder.build((level, shift), base.wrapping_sub(geometry.base(half)), None)?;
+        let table = builder.build((level, shift), base.wrapping_sub(geometry.base(half)))?;
         Ok((table, builder.stats()))
     }
 
@@ -168,8 +155,7 @@ impl Tree {
             return Self::empty(memory, geometry, half);
         };
         let (stats, write_execute, is_out_of_frames) = (Stats::EMPTY, None, false);
-        let fills = Fills::of(memory);
-        let mut copy = Copy { memory, fills, tables, geometry, span, stats, write_execute, is_out_of_frames };
+        let mut copy = Copy { memory, tables, geometry, span, stats, write_execute, is_out_of_frames };
         let (first, last) = copy.copied(&from);
         let root = copy.table(&from).ok_or(BuildError::OutOfFrames { taken: 0 })?;
         let Copy { stats, write_execute, .. } = copy;

@@ -149,12 +149,6 @@ impl Level {
         Self::new(self.0 + 1)
     }
 
-    /// Returns the level above, which must exist.
-    #[inline]
-    pub(crate) const fn above(self) -> Self {
-        Self(self.0 - 1)
-    }
-
     /// Returns the level `steps` further down, which must exist.
     #[inline]
     pub(crate) const fn down(self, levels: i8) -> Self {

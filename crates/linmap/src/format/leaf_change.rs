@@ -44,15 +44,6 @@ impl LeafChange {
         Descriptor(old.0 & !self.clear | self.set)
     }
 
-    /// Returns the changed page, without a call.
-    #[inline(always)]
-    pub(crate) const fn of_page(self, old: Descriptor) -> Descriptor {
-        if self.moved != 0 {
-            return self.moved(old, Level::PAGE);
-        }
-        self.of(old, Level::PAGE)
-    }
-
     /// A separate function, so that the other changes are an AND and an OR.
     #[cold]
     #[inline(never)]

@@ -34,15 +34,12 @@ use crate::live::change_flags::ChangeFlags;
 use crate::live::change_list::{ListChange, Ranges};
 use crate::live::collapse::collapse;
 use crate::live::error::{ChangeError, RemakeError};
-use crate::live::lock_set::GIGABYTE;
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
-use crate::live::one_page::{change as change_any, change_one_later};
-use crate::live::protect::{change_part, protect};
+use crate::live::protect::{change as change_any, protect};
 use crate::live::reader::{Reader, copy};
 use crate::live::remake::remake as live_remake;
 use crate::live::remaking::{Remaking, remaking};
-use crate::live::reserve::Reserve;
 use crate::live::settle::flush;
 use crate::live::split_cost::SplitCost;
 use crate::live::split_to_pages::split_to_pages;
@@ -494,7 +491,7 @@ impl AddressSpace {
         valid: bool,
     ) -> Result<(), ChangeError> {
         let change = if valid { Change::VALID } else { Change::INVALID };
-        change_one_later(&self.state, platform, va, change, ChangeFlags::LATER)
+        change_any(&self.state, platform, (va, 1), change, ChangeFlags::LATER)
     }
 
     /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that
@@ -522,9 +519,6 @@ impl AddressSpace {
         let change = state.leaf_change_with(change, flags);
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {
-            Some(span) if (span.first ^ span.last) >> GIGABYTE == 0 => {
-                change_part(state, platform, &(change, later, span), Reserve::new(platform), None)
-            }
             Some(span) => protect(state, platform, (change, later, span)),
             None => list.run(state, platform, later),
         }
@@ -619,6 +613,9 @@ impl AddressSpace {
             return Err(ChangeError::HardwareUpdated { va });
         }
         let mapping = Mapping { half: self.state.half(), span, oa, attributes, leaves };
+        if mapping.map_one(&self.state, platform)? {
+            return Ok(());
+        }
         let mut call = Call::new(&self.state, platform);
         if mapping.map(&mut call)? { Ok(()) } else { mapping.map_long(&mut call) }
     }

@@ -12,7 +12,6 @@ use crate::live::error::ChangeError;
 use crate::live::lock_set::GIGABYTE;
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
-use crate::live::merge_table::{Merged, merge_table};
 use crate::live::pieces::piece;
 use crate::live::resize;
 use crate::live::stop::Stop;
@@ -30,25 +29,6 @@ use crate::read::{Table, visit_span};
 ///
 /// CPUs cannot be parked. Tables that had collapsed by then stay collapsed.
 pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) -> Result<(), ChangeError> {
-    let above_pages = state.geometry().level_shift(Level::PAGE.down(-1));
-    let mut differs = false;
-    if (span.first ^ span.last) >> above_pages == 0 {
-        match merge_table(state, platform, span) {
-            Merged::Done => return Ok(()),
-            merged => differs = merged == Merged::Differs,
-        }
-    }
-    collapse_in_pieces(state, platform, span, differs)
-}
-
-/// Does the rest of [`collapse`]. If `differs`, the span is within one table of pages, whose entries differ.
-#[inline(never)]
-fn collapse_in_pieces<P: Platform>(
-    state: &MapState,
-    platform: &P,
-    span: Span,
-    differs: bool,
-) -> Result<(), ChangeError> {
     let mut call = Call::new(state, platform);
     // At least one table, since a table is merged as a whole.
     let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
@@ -63,7 +43,7 @@ fn collapse_in_pieces<P: Platform>(
             if (window.first ^ window.last) >> above_pages != 0 {
                 last = piece(locked, window, span.last, entries).0.last;
             }
-            collapse_piece(locked, Span { first, last: last.min(window.last) }, differs)
+            collapse_piece(locked, Span { first, last: last.min(window.last) })
         })?;
         if last >= span.last {
             return Ok(());
@@ -72,13 +52,13 @@ fn collapse_in_pieces<P: Platform>(
     }
 }
 
-fn collapse_piece<P: Platform>(locked: &Locked<'_, P>, span: Span, differs: bool) -> Result<(), Stop> {
+fn collapse_piece<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
     let policy = locked.policy;
     if locked.may_resize(policy, Some(span.first)).is_err() {
         return Ok(());
     }
     let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-    let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false, differs };
+    let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false };
     let result = collapse.deepest_first();
     if collapse.changed {
         collapse.batch.finish(locked);
@@ -96,8 +76,6 @@ struct Collapse<'l, 'a, P: Platform> {
     deferred: DeferredTables,
     /// True if something was stored.
     changed: bool,
-    /// True if the table of pages that translates all of the span is known to have entries that differ.
-    differs: bool,
 }
 
 /// A table that one entry can replace.
@@ -148,9 +126,6 @@ impl<P: Platform> Collapse<'_, '_, P> {
     /// Returns the block or hole that can replace a table, if its entries are uniform.
     #[inline]
     fn uniform(&self, table: &Table) -> Option<Uniform> {
-        if self.differs && table.level == Level::PAGE {
-            return None;
-        }
         let (g, raw) = (self.locked.geometry, self.locked.load(table, 0));
         let (leaf, step) = if raw.without_contiguous() == Descriptor::HOLE {
             (Descriptor::HOLE, 0)

@@ -101,7 +101,6 @@ impl<'b> InPlace<'b> {
             locked.store(&table, index, changed(old));
             index += 1;
         }
-        index = locked.flip_by_vectors(&table, (index, end), changes);
         // Two eights a turn, which spares half of the turns; then one.
         for _ in 0..(end - index) / 16 {
             locked.change_eight::<0>(&table, index, changed);

@@ -12,8 +12,6 @@ use crate::live::marks::mark;
 use crate::live::reserve::Reserve;
 use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
-#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
 use crate::platform::{
     Dsb, FOLLOWED, LEADING, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks,
 };
@@ -73,7 +71,7 @@ impl<'a, P: Platform> Locked<'a, P> {
 
     /// Runs `work` while the first lock of a set is held.
     #[inline(always)]
-    fn hold_one<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn hold_one<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
         let number = locks.trailing_zeros() as usize;
         let _held = self.platform.lock(number);
         let share = self.state.share(number);
@@ -253,7 +251,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         if !next.is_multiple_of(2) && next <= last && is_same(next) {
             next += 1;
         }
-        next += self.same_at_first(bits, table, (next, last), other);
         if next.is_multiple_of(2) {
             for _ in 0..(last + 1).saturating_sub(next) / 16 {
                 let eights = [self.load_eight::<0>(table, next), self.load_eight::<8>(table, next)];
@@ -269,42 +266,10 @@ impl<'a, P: Platform> Locked<'a, P> {
         next
     }
 
-    /// Returns a number of entries, from one on and no further than `last`, that are known not to differ from `other` in more than
-    /// these bits. There may be more.
-    #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-    #[inline(always)]
-    fn same_at_first(
-        &self,
-        bits: u64,
-        table: &Table,
-        (next, last): (usize, usize),
-        other: Descriptor,
-    ) -> usize {
-        let groups = (last + 1).saturating_sub(next) / COMPARED;
-        if groups == 0 || !self.has_vectors(table) {
-            return 0;
-        }
-        // SAFETY: the table is live, its memory plain, and it has these entries. So many have one lock, or all of theirs are held,
-        // so nothing writes to them.
-        COMPARED * unsafe { same_by_vectors(table.words.add(next), groups, (other.0, bits)) }
-    }
-
-    /// Returns none where the compiler uses vector registers itself.
-    #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
-    #[inline(always)]
-    fn same_at_first(&self, _: u64, _: &Table, _: (usize, usize), _: Descriptor) -> usize {
-        0
-    }
-
     /// Returns true if all entries of a table are holes. Others may store to it meanwhile, unless the caller is `alone`.
     #[inline(never)]
     pub(crate) fn has_holes_only(&self, table: &Table, alone: bool) -> bool {
         let entries = self.geometry.entries(table.level);
-        #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-        if entries.is_multiple_of(COMPARED) && self.has_vectors(table) {
-            // SAFETY: the table is live, its memory plain, and it has these entries.
-            return unsafe { holes_by_vectors(table.words, entries / COMPARED) };
-        }
         let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
         // A root may have fewer than eight entries.
         let eights = if alone { entries & !7 } else { 0 };

@@ -3,7 +3,7 @@
 //! A table above page tables is published empty, and what is below it later. So no hold builds more than one table beyond
 //! the number of entries that it may write.
 
-use crate::build::Fills;
+use crate::build::fill;
 use crate::format::{Descriptor, Geometry, LeafSize, Span};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
@@ -110,8 +110,7 @@ impl Mapping {
         index: usize,
     ) -> Result<(), Stop> {
         let mut frame = locked.reserve.take().ok_or(Needs::Frames(1))?;
-        Fills::of(locked.platform)
-            .holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
+        fill::holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
         locked.publish_barrier();
         let link = Descriptor::link(frame.into_pa(), locked.geometry).with(self.table_attributes(locked));
         if table.shift > GIGABYTE {

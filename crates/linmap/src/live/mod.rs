@@ -1,22 +1,18 @@
 //! Live tables, which walkers can reach, changed by many callers at once.
 
 mod address_space;
-mod alike;
 mod attempt;
 mod begun;
 mod blank_space;
-mod by_vectors;
 mod change_flags;
 mod change_list;
 mod claims;
 mod collapse;
 mod copied;
 mod create;
-mod cut_page;
 mod deferred_tables;
 mod ends;
 mod error;
-mod few_pages;
 mod graft;
 mod handover;
 mod hidden;
@@ -29,8 +25,7 @@ mod long_map;
 mod map;
 mod map_state;
 pub(crate) mod marks;
-mod merge_table;
-mod one_page;
+mod one_leaf;
 mod pending;
 mod pieces;
 mod protect;

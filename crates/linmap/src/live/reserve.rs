@@ -108,13 +108,6 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
         unsafe { self.memory.store(slot, new) }
     }
 
-    const OFFERS_VECTORS: bool = M::OFFERS_VECTORS;
-
-    #[inline]
-    fn has_vectors(&self) -> bool {
-        self.memory.has_vectors()
-    }
-
     const STORES_ROOT: bool = M::STORES_ROOT;
 
     #[inline]

@@ -66,12 +66,6 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
         self.platform.page_size()
     }
 
-    const OFFERS_VECTORS: bool = P::OFFERS_VECTORS;
-
-    fn has_vectors(&self) -> bool {
-        self.platform.has_vectors()
-    }
-
     fn take(&self) -> Option<Frame> {
         Memory::take(&self.reserve)
     }

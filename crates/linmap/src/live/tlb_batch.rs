@@ -156,66 +156,10 @@ fn single(range: &Invalidated, geometry: Geometry, scope: Scope, range_tlbi: boo
     Tlbi::single(geometry, Va(range.first), pages, range.entry_shift, scope, range_tlbi)
 }
 
-/// Completes an operation that has taken a table out, by the range that it translated.
+/// Completes the change of one leaf. If it `was_valid`, it is invalidated by one of its addresses.
 #[inline(always)]
-pub(crate) fn finish_range<H: Hardware>(
-    hardware: &H,
-    geometry: Geometry,
-    counters: &Counters,
-    range: &Invalidated,
-) {
-    complete(hardware, geometry, counters, true, || {
-        let range_tlbi = hardware.promise().range_tlbi;
-        let op = single(range, geometry, Scope::AnyLevel, range_tlbi);
-        // Without ranges one for each page is one too many, or nearly so.
-        hardware.tlbi(op.unwrap_or(Tlbi::All), geometry);
-        counters.invalidated(1);
-    });
-}
-
-/// Completes the change of a range of equal leaves. If they were valid, they are invalidated.
-#[inline(always)]
-pub(crate) fn complete_range<H: Hardware>(
-    hardware: &H,
-    geometry: Geometry,
-    counters: &Counters,
-    was_valid: bool,
-    range: &Invalidated,
-) {
-    complete(hardware, geometry, counters, was_valid, || {
-        let range_tlbi = hardware.promise().range_tlbi;
-        if let Some(op) = single(range, geometry, Scope::LastLevel, range_tlbi) {
-            hardware.tlbi(op, geometry);
-            return counters.invalidated(1);
-        }
-        cover(range, geometry, Scope::LastLevel, range_tlbi).for_each(|op| {
-            hardware.tlbi(op, geometry);
-            counters.invalidated(1);
-        });
-    });
-}
-
-/// Completes the change of one leaf. If the leaf was valid, it is invalidated by one of its addresses.
-#[inline(never)]
-pub(crate) fn finish_one<H: Hardware>(
-    hardware: &H,
-    geometry: Geometry,
-    counters: &Counters,
-    was_valid: bool,
-    va: u64,
-) {
-    complete_one(hardware, geometry, counters, was_valid, va);
-}
-
-/// Does the same without a call.
-#[inline(always)]
-pub(crate) fn complete_one<H: Hardware>(
-    hardware: &H,
-    geometry: Geometry,
-    counters: &Counters,
-    was_valid: bool,
-    va: u64,
-) {
+pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, va: u64) {
+    let (hardware, geometry, counters) = (locked.platform, locked.geometry, locked.counters());
     complete(hardware, geometry, counters, was_valid, || {
         hardware.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), geometry);
         counters.invalidated(1);

@@ -31,15 +31,7 @@ pub(crate) fn follow<P: Platform>(
     // Copied, so that its address stays in a register.
     let table = *table;
     let (entries, mut index, mut all) = (locked.geometry.entries(table.level), 0, 0);
-    if alone {
-        let compared = locked.series_by_vectors::<4>(&table, (0, entries), (first.0, step));
-        if compared.differs {
-            return None;
-        }
-        index = compared.end;
-        all = if compared.mixed { Descriptor::HOLE.with_contiguous().0 } else { 0 };
-    }
-    let mut expected = first.0.wrapping_add(step.wrapping_mul(index as u64));
+    let mut expected = first.0;
     while index < entries {
         let mut next = expected;
         let mut eight = |index| locked.eight(&table, index, (&mut next, step));

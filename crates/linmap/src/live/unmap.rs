@@ -12,6 +12,7 @@ use crate::live::error::{ChangeError, refusal};
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
 use crate::live::map_state::MapState;
+use crate::live::one_leaf::unmap_one;
 use crate::live::protect::{prepare, prepare_pieces};
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
@@ -24,6 +25,9 @@ use crate::read::{Table, visit_span};
 ///
 /// As for a change of permissions.
 pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> Result<(), ChangeError> {
+    if unmap_one(state, platform, span)? {
+        return Ok(());
+    }
     let mut call = Call::new(state, platform);
     let done = call.attempts(span, |locked| {
         locked.mark(span);

@@ -63,13 +63,6 @@ impl Stats {
         Self { descriptors: [[a[0], a[1]], [b[0], b[1]], [c[0], c[1]], [d[0], d[1]]], tables }
     }
 
-    /// Returns the counts of tables that hold single leaves of one size. No count is added in memory.
-    #[inline(always)]
-    pub(crate) fn of_series(level: Level, leaves: u64, tables: u64) -> Self {
-        let count = |ordinal| [if ordinal == level.leaf_ordinal() { leaves } else { 0 }, 0];
-        Self { descriptors: [count(0), count(1), count(2), count(3)], tables }
-    }
-
     /// Adds the counts of other tables, which exist in memory.
     pub(crate) fn include(&mut self, other: &Self) {
         for (to, from) in self.descriptors.iter_mut().flatten().zip(other.descriptors.iter().flatten()) {

@@ -347,13 +347,6 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
         unsafe { self.0.store(slot, new) }
     }
 
-    const OFFERS_VECTORS: bool = M::OFFERS_VECTORS;
-
-    #[inline]
-    fn has_vectors(&self) -> bool {
-        self.0.has_vectors()
-    }
-
     const STORES_ROOT: bool = M::STORES_ROOT;
 
     #[inline]

@@ -79,7 +79,6 @@ pub struct Slot {
 /// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
 ///   and nothing else, and permits such accesses until the page is given back;
 /// - where [`has_one_offset`](Self::has_one_offset) returns true, that holds until the operation that asked has returned;
-/// - where [`OFFERS_VECTORS`](Self::OFFERS_VECTORS) is true and [`has_vectors`](Self::has_vectors) returns true, that holds until the operation that asked has returned;
 /// - where there is more than one memory, each panics if it is passed a page of another.
 pub unsafe trait Memory {
     /// True if live tables are plain memory at the address that [`words`](Self::words) returns. The library then
@@ -136,23 +135,6 @@ pub unsafe trait Memory {
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
         _ = level;
         work(self.slots(frame))
-    }
-
-    /// True if [`has_vectors`](Self::has_vectors) may ever return true. Otherwise a program has no vector instructions of the
-    /// library's own.
-    const OFFERS_VECTORS: bool = false;
-
-    /// Returns true if the library may use vector registers of the CPU that asks: instructions of Advanced SIMD exist and do
-    /// not trap, and nothing expects v0 to v7 and v16 to v31 to stay as they are, neither the caller nor what this may have
-    /// interrupted. These are the registers that a called function may change (AAPCS64).
-    ///
-    /// Long fills of tables that no walker reaches then take less than half of the instructions: whole trees, the second tree of
-    /// a repaint, the tables that replace a leaf. So do comparisons and changes of many pages at once, where pages are
-    /// [`PLAIN`](Self::PLAIN). Each operation asks for itself, most with a lock held: so a kernel may say yes while it boots,
-    /// and no later. It matters for code that is compiled without vector registers. The default is false.
-    #[inline(always)]
-    fn has_vectors(&self) -> bool {
-        false
     }
 
     /// True if entries of a root are stored through [`store_root`](Self::store_root), for example because the root is

@@ -20,5 +20,5 @@ pub(crate) use reader::{AtOffset, Live};
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use series::visit_series;
 pub(crate) use table::Table;
-pub(crate) use translate::{page_entry, translate};
+pub(crate) use translate::translate;
 pub use walk::{Visited, count, visit};

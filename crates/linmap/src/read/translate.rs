@@ -1,10 +1,9 @@
-//! The memory that an address is mapped to, and its entry in a page table, in tables of the 48-bit format: every level has
+//! The memory that an address is mapped to, in tables of the 48-bit format: every level has
 //! constants of its own.
 //!
 //! A loop would compute at each step what is known here: where the index is, whether this is the last level, and whether a
 //! leaf may be here.
 
-use core::hint::black_box;
 use core::ops::ControlFlow::{self, Break, Continue};
 
 use crate::format::{Descriptor, Level, Pa};
@@ -32,48 +31,6 @@ pub(crate) fn translate<const PAGE_SHIFT: u32>(
     match down(root) {
         Break(found) => found,
         Continue(_) => None,
-    }
-}
-
-/// Returns the place of the page table's entry for an address, and what it has. The address is so many bytes above the first
-/// one that the root translates. Pages have 2 to the power of `PAGE_SHIFT` bytes.
-///
-/// # Errors
-///
-/// There is no page table: the level of the block above, and the block, or `None` if that entry is not valid.
-#[inline(always)]
-pub(crate) fn page_entry<const PAGE_SHIFT: u32>(
-    (root, root_level): (Pa, Level),
-    from_base: u64,
-    load: impl Fn(Slot) -> Descriptor,
-) -> Result<(Slot, Descriptor), Option<(Level, Descriptor)>> {
-    let mut table = root;
-    if root_level.number() == 0 {
-        table = link::<PAGE_SHIFT>(table, 0, from_base, &load)?;
-    }
-    if root_level.number() <= 1 {
-        table = link::<PAGE_SHIFT>(table, 1, from_base, &load)?;
-    }
-    let slot = slot::<PAGE_SHIFT>(link::<PAGE_SHIFT>(table, 2, from_base, &load)?, 3, from_base);
-    let entry = load(slot);
-    // Otherwise the compiler joins the ways of all page sizes before this load, with what is constant in each as a variable.
-    black_box(());
-    Ok((slot, entry))
-}
-
-/// Returns the table that an entry points to, for [`page_entry`].
-#[inline(always)]
-fn link<const PAGE_SHIFT: u32>(
-    table: Pa,
-    level: u32,
-    from_base: u64,
-    load: impl Fn(Slot) -> Descriptor,
-) -> Result<Pa, Option<(Level, Descriptor)>> {
-    let entry = load(slot::<PAGE_SHIFT>(table, level, from_base));
-    match (entry.is_valid(), entry.is_table_or_page()) {
-        (true, true) => Ok(Pa(entry.0 & addresses::<PAGE_SHIFT>())),
-        (true, false) => Err(Some((Level::new(level as i8), entry))),
-        (false, _) => Err(None),
     }
 }
 

@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use crate::build::{Counters, FILLED, Fills, OutOfFrames};
+use crate::build::{Counters, FILLED, OutOfFrames, fill};
 use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
 use crate::live::Locked;
 use crate::platform::{Frame, Memory, Platform};
@@ -20,7 +20,6 @@ use crate::repaint::error::RepaintError;
 /// The copying of one hold.
 pub(crate) struct Copy<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
-    fills: Fills<P>,
     /// The ranges within which leaves keep their size.
     keep: &'a [(Va, Va)],
     /// The counts of the second tree.
@@ -58,8 +57,8 @@ impl<'a, P: Platform> Copy<'a, P> {
     ) -> Self {
         // A 64th more, for the entries on the way: then the pages of a hold are as many tables as have that many entries.
         let left = P::HOLD.saturating_add(P::HOLD / 64);
-        let (begun, starved, reached, fills) = (false, false, 0, Fills::of(locked.platform));
-        Self { locked, fills, keep, counters, detached, left, begun, starved, reached }
+        let (begun, starved, reached) = (false, false, 0);
+        Self { locked, keep, counters, detached, left, begun, starved, reached }
     }
 
     /// Brings the entries of the second root, and everything below them, into line with those of the live root. Returns
@@ -135,7 +134,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         while index <= last && to[index] == Descriptor::HOLE.0 && (self.left >= cost || !self.begun) {
             let Some(mut frame) = memory.take() else { break };
             let first_page = page.0.wrapping_add((index as u64) << table.shift);
-            self.fills.table(&mut memory.slots(&mut frame)[..pages], first_page, 1 << page_shift);
+            fill::series(&mut memory.slots(&mut frame)[..pages], first_page, 1 << page_shift);
             to[index] = Descriptor::link(frame.into_pa(), g).with_attributes_of(link).0;
             self.left = self.left.saturating_sub(cost);
             self.begun = true;
@@ -264,10 +263,10 @@ impl<'a, P: Platform> Copy<'a, P> {
         let slots = &mut memory.slots(&mut frame)[..1 << g.index_bits()];
         if level != Level::PAGE && now.is_leaf(g, above) {
             // A leaf that kept its size until now. Its parts outside the span do not change.
-            self.fills.series(slots, now.child(above, false).0, 1 << from.table.shift);
+            fill::series(slots, now.child(above, false).0, 1 << from.table.shift);
             self.counters.leaves(level, false, slots.len() as i64);
         } else if level != Level::PAGE {
-            self.fills.holes(slots);
+            fill::holes(slots);
         }
         let (pa, link) = (frame.pa(), Descriptor::link(frame.into_pa(), g).with_attributes_of(from.link));
         if now.is_leaf(g, above) {
@@ -327,7 +326,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         match from.leaf {
             Some(leaf) => {
                 let shift = from.table.shift;
-                self.fills.series(to, leaf.0.wrapping_add((first as u64) << shift), 1 << shift);
+                fill::series(to, leaf.0.wrapping_add((first as u64) << shift), 1 << shift);
                 self.counters.leaves(Level::PAGE, false, to.len() as i64);
                 Ok(())
             }

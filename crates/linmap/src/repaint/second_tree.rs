@@ -11,7 +11,7 @@
 
 use core::ops::Range;
 
-use crate::build::{Counters, FILLED, Fills, OutOfFrames, give_back};
+use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::live::marks::{self, Parts};
 use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet};
@@ -100,7 +100,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         let is_fixed = call.state.is_root_fixed();
         let mut old = if is_fixed { call.platform.take() } else { None };
         match &mut old {
-            Some(old) => Fills::of(call.platform).holes(call.platform.slots(old)),
+            Some(old) => fill::holes(call.platform.slots(old)),
             None if is_fixed => {
                 call.platform.give(root);
                 return Err(OutOfFrames(1).into());
@@ -110,7 +110,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         let (counters, detached) = (Counters::new(), Detached::new());
         let mut repaint = Self { call, range, keep, root, old, counters, holds: 0, claim: None, detached };
         repaint.counters.table();
-        Fills::of(repaint.call.platform).holes(repaint.slots());
+        fill::holes(repaint.slots());
         let entries = repaint.entries();
         match repaint.until_switched() {
             Ok(old) => {

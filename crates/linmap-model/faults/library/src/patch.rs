@@ -129,10 +129,12 @@ patches! {
         self.call.last_hold(first, |locked| batch.finish(locked))
     }",
     /// A short operation looks for claims before it has its lock.
-    LooksBeforeLock: "let Some(held) = platform.try_lock(number) else { return Err(Other::Way) };
-    let looks = if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() };" => "let early = state.attention.is_needed();
-    let Some(held) = platform.try_lock(number) else { return Err(Other::Way) };
-    let looks = if FAULT { early } else if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() };",
+    LooksBeforeLock: "let tried = locked.hold_one(locked.locks.bits(), || {
+            let attention = &state.attention;
+            let looks = if later { attention.is_needed_for_more() } else { attention.is_needed() };" => "let early = state.attention.is_needed();
+        let tried = locked.hold_one(locked.locks.bits(), || {
+            let attention = &state.attention;
+            let looks = if FAULT { early } else if later { attention.is_needed_for_more() } else { attention.is_needed() };",
     /// Claims of others are not heeded.
     ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
         => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",

@@ -15,8 +15,6 @@ mod pairs;
 mod series;
 mod start;
 mod uses;
-#[cfg(not(target_feature = "neon"))]
-mod vectors;
 
 pub use counting::Counting;
 pub use cpus::{Cpus, Held};
@@ -26,11 +24,6 @@ pub(crate) use pairs::{load_pair, store_pair};
 pub(crate) use series::write_series;
 pub use start::{Start, start};
 pub use uses::Uses;
-#[cfg(not(target_feature = "neon"))]
-pub(crate) use vectors::{
-    COMPARED, Sixteens, flip_eights_by_vectors, flip_entries_by_vectors, holes_by_vectors, same_by_vectors,
-    sixteens_in_series_by_vectors, write_any_by_vectors, write_holes_by_vectors, write_series_by_vectors,
-};
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};
 use crate::platform::cache::CacheType;

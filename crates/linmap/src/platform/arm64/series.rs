@@ -1,4 +1,4 @@
-//! Entries in arithmetic progression, for kernels without vector registers.
+//! Entries in arithmetic progression, by pairs of general registers.
 
 use core::arch::asm;
 
