@@ -47,8 +47,12 @@ fixed:    setup ## build the kernels for one page size: target/fixed/fixed-4k.im
 sizes:    image fixed command ## compare their size and speed with those of the kernel for all page sizes
 	$(RUST) cargo run --quiet --release -p bench -- counts --sizes
 
-counts:   image command ## compare exact counts with the stored ones; 2% more fails; make counts ARGS=--update stores them
+counts:   image command ## compare exact counts with the stored ones and with budgets; 2% more fails; make counts ARGS=--update stores them
 	$(RUST) cargo run --quiet --release -p bench -- counts $(ARGS)
+
+cycles:   image ## print what llvm-mca says of the library's bulk loops for N1, V2 and AmpereOne; ARGS=MODULE takes those of another module
+	dev/scripts/setup.sh --cycles
+	$(RUST) cargo run --quiet --release -p bench -- cycles $(ARGS)
 
 figures:  image command ## compare figures in documents with measured ones; ARGS=--update writes them
 	dev/scripts/setup.sh --test
@@ -100,4 +104,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test built-tests miri test-clean test-judge test-linux test-linux-port bench counts figures docs soak mutants oracles sizes lint image fixed command bare-metal c-library deb setup clean
+.PHONY: help run test built-tests miri test-clean test-judge test-linux test-linux-port bench counts cycles figures docs soak mutants oracles sizes lint image fixed command bare-metal c-library deb setup clean

@@ -22,6 +22,7 @@ cargo clippy -p linmap-cli --test image --test linux -- -D warnings
 # The plugins, one for each version of QEMU.
 cargo clippy -p linmap-judge-plugin -- -D warnings
 cargo clippy -p linmap-judge-plugin --features api-7 -- -D warnings
+cargo clippy -p linmap-judge-plugin --no-default-features --features lines -- -D warnings
 cargo clippy -p book --features html --all-targets --test commands -- -D warnings
 dev/scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal -p bugs -p tables --profile image -- -D warnings
 dev/scripts/rust.sh --kernel cargo clippy -p linmap-c --lib --profile c-library --features object -- -D warnings

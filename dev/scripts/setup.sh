@@ -7,6 +7,7 @@
 #       --lint    rustfmt, clippy and shellcheck
 #       --c       gcc and binutils for arm64, and clang
 #       --linux   what builds Linux for arm64
+#       --cycles  llvm-mca and llvm-objdump, of LLVM 19 if none newer is there
 #       --aarch64, --x86_64
 #                 what builds Linux programs for such machines, static ones as well: gcc, the C library, Rust's libraries
 #
@@ -16,13 +17,14 @@ set -eu
 cd "$(dirname "$0")/../.."
 . dev/scripts/help.sh
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-tests='' lint='' c='' linux='' machines=''
+tests='' lint='' c='' linux='' cycles='' machines=''
 for option; do
     case $option in
     --test) tests=yes ;;
     --lint) lint=yes ;;
     --c) c=yes ;;
     --linux) linux=yes ;;
+    --cycles) cycles=yes ;;
     --aarch64 | --x86_64) machines="$machines ${option#--}" ;;
     *) echo "dev/scripts/setup.sh: no option '$option'; --help lists them" >&2 && exit 2 ;;
     esac
@@ -71,6 +73,15 @@ if [ "$linux" ]; then
     [ -e /usr/include/openssl/opensslv.h ] || missing="$missing libssl-dev"
     # Linux's own tests are programs.
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
+fi
+if [ "$cycles" ]; then
+    # Older ones have no model of Neoverse V2, and do not say so.
+    new_llvm() {
+        for llvm in 19 20 21 22 23 24 25 26 27 28 29; do ! has "llvm-mca-$llvm" || return 0; done
+        llvm=$(llvm-mca --version 2>/dev/null | sed -n 's/.*LLVM version \([0-9]*\).*/\1/p')
+        [ "${llvm:-0}" -ge 19 ]
+    }
+    new_llvm || missing="$missing llvm-19"
 fi
 for machine in $machines; do
     # Its own compiler is there already.

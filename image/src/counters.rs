@@ -5,7 +5,7 @@ use linmap::Features;
 use linmap::arm64::Uses;
 
 use crate::cpus::Counted;
-use crate::{parking, pmu};
+use crate::{marks, parking, pmu};
 
 /// The counters, set up.
 pub(crate) struct Counters {
@@ -20,17 +20,20 @@ pub(crate) struct Window {
     pub(crate) instructions: Option<u32>,
     /// Primitives used, by all CPUs.
     pub(crate) uses: Uses,
+    /// Its number among all windows, if it has marks around it.
+    pub(crate) number: Option<u32>,
 }
 
 impl Window {
     /// Returns the sums of several windows; instructions if all of them counted them.
     pub(crate) fn sum<'w>(windows: impl Iterator<Item = &'w Self>) -> Self {
-        let nothing = Self { instructions: Some(0), uses: Uses { tlbi: 0, dsb: 0, isb: 0 } };
+        let nothing = Self { instructions: Some(0), uses: Uses { tlbi: 0, dsb: 0, isb: 0 }, number: None };
         windows.fold(nothing, |sum, window| {
             let (a, b) = (sum.uses, window.uses);
             Self {
                 instructions: sum.instructions.zip(window.instructions).map(|(a, b)| a + b),
                 uses: Uses { tlbi: a.tlbi + b.tlbi, dsb: a.dsb + b.dsb, isb: a.isb + b.isb },
+                number: None,
             }
         })
     }
@@ -52,15 +55,16 @@ impl Counters {
         parking::settle();
         let uses = cpu.uses();
         let present = pmu::is_present();
-        let begin = pmu::read(present);
+        let begin = marks::begin(present);
         let result = work();
-        let end = pmu::read(present);
+        let end = marks::end(present);
+        let number = Some(marks::number());
         let instructions = end.wrapping_sub(begin);
         parking::settle();
         let after = cpu.uses();
         let uses =
             Uses { tlbi: after.tlbi - uses.tlbi, dsb: after.dsb - uses.dsb, isb: after.isb - uses.isb };
-        (result, Window { instructions: self.counted(instructions), uses })
+        (result, Window { instructions: self.counted(instructions), uses, number })
     }
 
     /// Returns the difference of two readings without what these cost; none where instructions are not counted.

@@ -5,7 +5,7 @@
 //!
 //! A file uses only those before it in this list:
 //!
-//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`, `port`: single facts about machine and CPU.
+//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `marks`, `probe`, `port`: single facts about machine and CPU.
 //! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
 //! - `frames`, `identity`: table pages; the 1:1 map.
 //! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
@@ -17,7 +17,7 @@
 //!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
 //! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
-//! - `exercises`: the tasks of `run=`; `scratch`, `tally`, `counted`, `planned` and `costs` before those that use them.
+//! - `exercises`: the tasks of `run=`; `scratch`, `tally`, `traffic`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
 #![no_main]
@@ -49,6 +49,7 @@ mod kprobes;
 mod leaf;
 mod limbo;
 mod lock;
+mod marks;
 mod memory;
 mod parking;
 mod pmu;

@@ -217,7 +217,11 @@ pub(crate) fn window(name: &str, window: &Window, more: &[(&str, Option<u64>)]) 
     for (name, number) in more {
         console::write(format_args!(",\"{name}\":{}", OrNull(*number)));
     }
-    say!("}}}}}}");
+    console::write(format_args!("}}}}"));
+    if let Some(number) = window.number {
+        console::write(format_args!(",\"order\":{{\"{name}\":{number}}}"));
+    }
+    say!("}}");
 }
 
 /// Prints the longest holds of locks, by operation, and the longest of all.

@@ -35,7 +35,8 @@ impl Instruction {
     pub fn decode(word: u32) -> Option<Self> {
         let rt = (word & 31) as u8;
         match word {
-            0xd503_3fdf => Some(Self::Isb),
+            // The options that are reserved are those of SY.
+            _ if word & 0xffff_f0ff == 0xd503_30df => Some(Self::Isb),
             // ERET, ERETAA, ERETAB.
             0xd69f_03e0 | 0xd69f_0bff | 0xd69f_0fff => Some(Self::Return),
             0xd503_207f => Some(Self::Idle),
@@ -183,6 +184,7 @@ mod tests {
             (0xd503_3abf, Release), // dmb ishst
             (0xd503_3fbf, Release), // dmb sy
             (0xd503_3fdf, Isb),
+            (0xd503_3cdf, Isb), // isb #12
             (0xd69f_03e0, Return),
             (0xd69f_0bff, Return),
             (0xd503_207f, Idle),

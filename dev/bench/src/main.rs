@@ -9,6 +9,7 @@ mod callers;
 mod clock;
 mod counters;
 mod counts;
+mod cycles;
 mod document;
 mod figures;
 mod fixed;
@@ -52,11 +53,16 @@ struct Own {
     run: fn(&[String]) -> Result<(), String>,
 }
 
-const OWN: [Own; 4] = [
+const OWN: [Own; 5] = [
     Own {
         name: "counts",
         what: "compares exact counts of the image under QEMU with the stored ones; or --update, --sizes, --report",
         run: count,
+    },
+    Own {
+        name: "cycles",
+        what: "prints what llvm-mca says of the library's bulk loops; or of the loops of the module MODULE",
+        run: cycles::run,
     },
     Own {
         name: "figures",

@@ -76,6 +76,8 @@ tasks! {
     "stress", Stress(Stress = Stress::DEFAULT), "[:OPERATIONS[:SEED]]", CHANGES,
         "has all CPUs change the map at random, beside a model of it";
     "together", Together, "", CHANGES, "splits and collapses leaves that other CPUs use";
+    "traffic", Traffic, "", CHANGES,
+        "has each other CPU change a page of its own before each window that a later task counts";
     "updates", Updates, "", READS, "tries what walkers write into the tables, and that no leaf of the map lets them";
     "vmalloc80", Vmalloc80, "", READS, "has most of RAM read-only for a while, by another address";
     "fail", Fail, "", READS, "fails";

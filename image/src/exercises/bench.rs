@@ -152,7 +152,8 @@ impl Bench<'_> {
         parking::measure(false);
         changed?;
         let counted = |instructions| self.system.counters.counted(instructions);
-        let window = Window { instructions: counted(parking::last()), uses: parking::REWRITING };
+        let window =
+            Window { instructions: counted(parking::last()), uses: parking::REWRITING, number: None };
         let all = counted(parking::measured()).map(u64::from);
         let cpus = Some(cpu::running().count() as u64);
         let bytes = Some(leaf.size.bytes());

@@ -1,14 +1,16 @@
 //! Work that is counted by the calls of the library in it.
 
+use super::traffic;
 use crate::counters::Window;
 use crate::hardware::HARDWARE;
 use crate::interrupts;
 use crate::system::System;
 use crate::warning::warn;
 
-/// Does something and counts what happens meanwhile, without ticks.
+/// Does something and counts what happens meanwhile, without ticks. Other CPUs have traffic before.
 #[inline(always)]
 pub(super) fn counted<R>(system: &System<'_>, work: impl FnOnce() -> R) -> (R, Window) {
+    traffic::pass(system);
     interrupts::masked(|| system.counters.window(&HARDWARE.cpu, work))
 }
 

@@ -39,6 +39,7 @@ mod selftest;
 mod stress;
 mod tally;
 mod together;
+mod traffic;
 mod updates;
 mod vmalloc80;
 mod walks;
@@ -75,6 +76,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Selftest => selftest::run(system),
         Task::Stress(parameters) => stress::run(system, parameters),
         Task::Together => together::run(system),
+        Task::Traffic => traffic::run(system),
         Task::Updates => updates::run(system),
         Task::Vmalloc80 => vmalloc80::run(system),
         Task::Fail => endings::fail(),

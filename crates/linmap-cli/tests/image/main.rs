@@ -27,6 +27,7 @@ mod judge;
 mod judged_bugs;
 mod judged_ways;
 mod late;
+mod lines;
 mod loader;
 mod matrix;
 mod measure;

@@ -1,68 +1,34 @@
-//! The QEMU plugin of `linmap judge`: shows what a guest does at EL1 to a [`Watcher`].
+//! The QEMU plugin of `linmap judge`, and one that counts lines of memory for `make counts`.
 //!
-//! Its arguments: `ram=FILE`, the file that is the guest's RAM; `base=ADDRESS`, the physical address of its first byte; `out=FILE`, where
-//! the document goes when QEMU ends; `log=FILE`, where all events go; `stop=FILE`, where the document goes at the first breach, at which all
-//! CPUs wait a moment; `often=on` writes the document of the run so far each second, for a QEMU that may be killed; `parent=on` ends QEMU
-//! with the process that started it; `never-aborts=on` for CPUs that never raise a TLB conflict abort; and those of [`Told`].
+//! A build is one of the two, for one version of QEMU's plugins; features choose.
 //!
 //! - `qemu`: QEMU's functions.
-//! - `registers`: the registers of the CPU that calls the plugin.
+//! - `judge`: shows what a guest does to the judge. `registers`: the registers of the CPU that calls it.
+//! - `lines`: with the feature of this name, counts lines of memory between marks. `between`: what it counts.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
+#[cfg(feature = "lines")]
+mod between;
+#[cfg(not(feature = "lines"))]
+mod judge;
+#[cfg(feature = "lines")]
+mod lines;
 mod qemu;
+#[cfg(not(feature = "lines"))]
 mod registers;
 
-use std::cell::Cell;
-use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::Duration;
 
-use linmap::{Geometry, Granule, OaFormat};
-use linmap_judge::decode::{Instruction, may_store};
-use linmap_judge::outcome;
-use linmap_judge::ram::Ram;
-use linmap_judge::told::Told;
-use linmap_judge::watcher::{Store, Wanted, Watcher};
-use linmap_model::Core;
-use rustix::process::{Signal, set_parent_process_death_signal};
-
-use crate::qemu::{
-    Id, Info, NO_REGISTERS, Opaque, READS_REGISTERS, STORES, VERSION, on_translation, qemu_plugin_get_hwaddr,
-    qemu_plugin_hwaddr_is_io, qemu_plugin_hwaddr_phys_addr, qemu_plugin_insn_data, qemu_plugin_insn_vaddr,
-    qemu_plugin_mem_size_shift, qemu_plugin_register_atexit_cb, qemu_plugin_register_vcpu_insn_exec_cb,
-    qemu_plugin_register_vcpu_mem_cb, qemu_plugin_tb_get_insn, qemu_plugin_tb_n_insns,
-};
-use crate::registers::Lower;
+#[cfg(not(feature = "lines"))]
+use crate::judge as mode;
+#[cfg(feature = "lines")]
+use crate::lines as mode;
+use crate::qemu::{Id, Info, Opaque, VERSION, on_translation, qemu_plugin_register_atexit_cb};
 
 /// The version of plugins that this one is; QEMU reads it.
 #[unsafe(no_mangle)]
 pub static qemu_plugin_version: c_int = VERSION;
-
-/// The plugin's work, once QEMU has given it arguments.
-struct Plugin {
-    watcher: Watcher,
-    out: PathBuf,
-    /// True if the document is written each second, as somebody may kill QEMU.
-    is_written_often: bool,
-}
-
-static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-
-thread_local! {
-    /// True while the CPU of this thread runs a program in AArch32: from its return to EL0 until the next return.
-    static IN_AARCH32: Cell<bool> = const { Cell::new(false) };
-}
-
-/// An instruction that concerns the observer, where it stands.
-struct Site {
-    pc: u64,
-    what: Instruction,
-}
 
 /// QEMU calls this when it has loaded the plugin. Returns 0, or -1 if the plugin cannot work.
 ///
@@ -81,18 +47,16 @@ pub unsafe extern "C" fn qemu_plugin_install(
         .map(|n| unsafe { CStr::from_ptr(*argv.add(n)) }.to_string_lossy().into_owned())
         .collect();
     // SAFETY: by the contract.
-    match unsafe { &*info }.prepare(&arguments) {
-        Ok(plugin) => {
-            let is_written_often = plugin.is_written_often;
-            drop(PLUGIN.set(plugin));
-            if is_written_often {
-                thread::spawn(write_often);
-            }
-        }
-        Err(why) => {
-            let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
-            return -1;
-        }
+    let info = unsafe { &*info };
+    // SAFETY: by the contract.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    let begun = match target.to_bytes() == b"aarch64" && info.system_emulation {
+        true => mode::begin(info, &arguments),
+        false => Err("the plugin is for qemu-system-aarch64".into()),
+    };
+    if let Err(why) = begun {
+        let _ = writeln!(std::io::stderr(), "linmap {}: {why}", mode::NAME);
+        return -1;
     }
     // SAFETY: QEMU has just called this, with the plugin's number. The callbacks stay loaded.
     unsafe {
@@ -102,157 +66,22 @@ pub unsafe extern "C" fn qemu_plugin_install(
     0
 }
 
-impl Info {
-    /// Reads the plugin's arguments.
-    fn prepare(&self, arguments: &[String]) -> Result<Plugin, String> {
-        // SAFETY: QEMU's contract.
-        let target = unsafe { CStr::from_ptr(self.target_name) };
-        if target.to_bytes() != b"aarch64" || !self.system_emulation {
-            return Err("the plugin is for qemu-system-aarch64".into());
-        }
-        let named: HashMap<&str, &str> = arguments.iter().filter_map(|a| a.split_once('=')).collect();
-        let get = |name: &str| named.get(name).copied().ok_or_else(|| format!("the plugin needs {name}="));
-        let base = get("base")?;
-        let base = u64::from_str_radix(base.trim_start_matches("0x"), 16)
-            .map_err(|_| format!("base={base} is no hexadecimal number"))?;
-        let ram = Ram::open(Path::new(get("ram")?), base).map_err(|why| format!("the guest's RAM: {why}"))?;
-        let core = if named.get("never-aborts") == Some(&"on") { Core::STRONG } else { Core::WEAK };
-        let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).map_err(|why| why.to_string())?;
-        let cores = vec![core; usize::try_from(self.max_vcpus).unwrap_or_default()];
-        let mut told = Told::default();
-        for (name, value) in named.iter().filter(|(name, _)| ["hide", "localise", "shift"].contains(name)) {
-            told.argument(name, value)?;
-        }
-        let file = |name: &str| named.get(name).map(PathBuf::from);
-        let wanted = Wanted { told, log: file("log"), stop: file("stop") };
-        if named.get("parent") == Some(&"on") {
-            // At SIGTERM QEMU ends as at the command's own request.
-            let ends = set_parent_process_death_signal(Some(Signal::TERM));
-            ends.map_err(|why| format!("QEMU would outlive the command: {why}"))?;
-        }
-        let is_written_often = named.get("often") == Some(&"on");
-        let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
-        Ok(Plugin { watcher, out: get("out")?.into(), is_written_often })
-    }
-}
-
 #[cfg(not(feature = "api-7"))]
 extern "C" fn translated(_: Id, block: *mut Opaque) {
-    instrument(block);
+    mode::instrument(block);
 }
 
 #[cfg(feature = "api-7")]
 extern "C" fn translated(block: *mut Opaque, _: *mut c_void) {
-    instrument(block);
+    mode::instrument(block);
 }
 
 #[cfg(not(feature = "api-7"))]
 extern "C" fn ended(_: Id, _: *mut c_void) {
-    finish();
+    mode::finish();
 }
 
 #[cfg(feature = "api-7")]
 extern "C" fn ended(_: *mut c_void) {
-    finish();
-}
-
-/// Asks QEMU for callbacks where a block does something that concerns the observer. A block is of one exception level: that of the
-/// CPU that needs it.
-fn instrument(block: *mut Opaque) {
-    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
-    // SAFETY: QEMU calls with a block that it translates, which has an instruction.
-    let first = unsafe { qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(block, 0)) };
-    // In AArch32 QEMU shows the registers of AArch64 as they were. The vectors, by which the CPU comes back, are in the upper half.
-    let is_a32 = IN_AARCH32.get() && first >> 32u32 == 0;
-    let level = registers::current_level().filter(|_| !is_a32);
-    watcher.counts.blocks[level.map_or(4, usize::from)].fetch_add(1, Relaxed);
-    if level != Some(1) {
-        return;
-    }
-    // SAFETY: QEMU calls with a block that it translates, whose instructions may be asked for meanwhile.
-    for at in 0..unsafe { qemu_plugin_tb_n_insns(block) } {
-        let mut bytes = [0u8; 4];
-        // SAFETY: `at` is below the number of instructions.
-        let instruction = unsafe { qemu_plugin_tb_get_insn(block, at) };
-        // SAFETY: it writes at most 4 bytes.
-        let read = unsafe { qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), 4) };
-        // SAFETY: it is an instruction of the block.
-        let pc = unsafe { qemu_plugin_insn_vaddr(instruction) };
-        let word = u32::from_le_bytes(bytes);
-        if read != 4 {
-            continue;
-        }
-        let entry = (at == 0 && watcher.is_vector(pc)).then_some(Instruction::Entry);
-        for what in entry.into_iter().chain(Instruction::decode(word)) {
-            let needs_none = matches!(what, Instruction::Release | Instruction::Entry);
-            let flags = if needs_none { NO_REGISTERS } else { READS_REGISTERS };
-            let site = std::ptr::from_ref(site(pc, word, what)).cast_mut().cast();
-            // SAFETY: it is an instruction of the block. The site lives for ever.
-            unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, flags, site) };
-        }
-        if may_store(word) {
-            let place = std::ptr::without_provenance_mut(pc as usize);
-            // SAFETY: it is an instruction of the block. The callback takes the place as a number.
-            unsafe {
-                qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, STORES, place);
-            }
-        }
-    }
-}
-
-/// Returns an instruction that lives for ever; one that is translated anew is the same.
-fn site(pc: u64, word: u32, what: Instruction) -> &'static Site {
-    type Sites = HashMap<(u64, u32, bool), &'static Site>;
-    static SITES: LazyLock<Mutex<Sites>> = LazyLock::new(Mutex::default);
-    let mut sites = SITES.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (pc, word, what == Instruction::Entry);
-    sites.entry(key).or_insert_with(|| Box::leak(Box::new(Site { pc, what })))
-}
-
-/// An instruction is about to be executed.
-extern "C" fn executed(cpu: c_uint, data: *mut c_void) {
-    // SAFETY: `instrument` gave QEMU a site that lives for ever.
-    let site = unsafe { &*data.cast::<Site>() };
-    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
-    let cpu = cpu as u8;
-    if site.what == Instruction::Return {
-        let to = registers::returns_to();
-        IN_AARCH32.set(to == Some(Lower::AArch32));
-        if to != Some(Lower::No) {
-            return watcher.left(cpu, site.pc);
-        }
-    }
-    watcher.instruction(cpu, site.pc, site.what, &mut registers::general);
-}
-
-/// A store was made.
-extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, data: *mut c_void) {
-    let Some(Plugin { watcher, .. }) = PLUGIN.get() else { return };
-    // SAFETY: QEMU calls after an access, whose address may be asked for meanwhile.
-    let address = unsafe { qemu_plugin_get_hwaddr(access, va) };
-    // SAFETY: as above.
-    if address.is_null() || unsafe { qemu_plugin_hwaddr_is_io(address) } {
-        return;
-    }
-    // SAFETY: as above.
-    let pa = unsafe { qemu_plugin_hwaddr_phys_addr(address) };
-    // SAFETY: as above.
-    let bytes = 1 << unsafe { qemu_plugin_mem_size_shift(access) };
-    watcher.store(Store { cpu: cpu as u8, pc: data.addr() as u64, va, pa, bytes });
-}
-
-/// Writes the document of the run so far each second, until QEMU ends.
-fn write_often() {
-    let goes_on = || PLUGIN.get().is_some_and(|Plugin { watcher, out, .. }| watcher.write_so_far(out));
-    while goes_on() {
-        thread::sleep(Duration::from_secs(1));
-    }
-}
-
-/// QEMU ends: what was found is written down. Without a document the command says that nothing was judged.
-fn finish() {
-    let Some(Plugin { watcher, out, .. }) = PLUGIN.get() else { return };
-    if let Err(why) = watcher.finish().and_then(|document| outcome::write(out, &document)) {
-        let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
-    }
+    mode::finish();
 }

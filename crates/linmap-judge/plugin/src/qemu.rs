@@ -1,6 +1,7 @@
-//! The functions of QEMU and GLib that this plugin calls, as QEMU 10.0 and 11.1 have them.
+//! The functions of QEMU that this plugin calls, as QEMU 7.2, 10.0 and 11.1 have them.
 //!
-//! QEMU 10.0 takes plugins of version 4, and 11.1 those of version 7. Between the two, callbacks without user data got some, as the last
+//! QEMU up to 8.2 takes plugins of version 1, 10.0 those of version 4, and 11.1 those of version 7. Up to version 2 the bytes of an
+//! instruction are QEMU's, and the plugin gets a pointer to them. Between 4 and 7, callbacks without user data got some, as the last
 //! argument, and lost the plugin's number, which was the first.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -22,25 +23,15 @@ pub struct Info {
     pub(crate) max_vcpus: c_int,
 }
 
-/// GLib's arrays: of registers, and of bytes.
-#[repr(C)]
-pub(crate) struct Array {
-    pub(crate) data: *mut u8,
-    pub(crate) len: c_uint,
-}
-
-/// The beginning of a register's description. It has as many bytes as the array's elements.
-#[repr(C)]
-pub(crate) struct Description {
-    pub(crate) handle: *mut Opaque,
-    pub(crate) name: *const c_char,
-}
-
 /// A callback needs no registers; it reads some.
 pub(crate) const NO_REGISTERS: c_int = 0;
+#[cfg(not(feature = "lines"))]
 pub(crate) const READS_REGISTERS: c_int = 1;
-/// A callback is for stores.
+/// A callback is for stores; for loads and stores.
+#[cfg(not(feature = "lines"))]
 pub(crate) const STORES: c_int = 2;
+#[cfg(feature = "lines")]
+pub(crate) const ACCESSES: c_int = 3;
 
 /// A callback when an instruction is executed.
 pub(crate) type Executed = extern "C" fn(cpu: c_uint, data: *mut c_void);
@@ -51,7 +42,7 @@ pub(crate) type Accessed = extern "C" fn(cpu: c_uint, access: u32, va: u64, data
 mod version {
     use super::{Id, Opaque, c_void};
 
-    pub(crate) const VERSION: i32 = 4;
+    pub(crate) const VERSION: i32 = if cfg!(feature = "lines") { 1 } else { 4 };
     /// A callback when a block is translated, and one when QEMU ends.
     pub(crate) type Translated = extern "C" fn(id: Id, block: *mut Opaque);
     pub(crate) type Ended = extern "C" fn(id: Id, data: *mut c_void);
@@ -115,15 +106,57 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_tb_n_insns(block: *const Opaque) -> usize;
     pub(crate) fn qemu_plugin_tb_get_insn(block: *const Opaque, at: usize) -> *mut Opaque;
     pub(crate) fn qemu_plugin_insn_vaddr(instruction: *const Opaque) -> u64;
-    pub(crate) fn qemu_plugin_insn_data(instruction: *const Opaque, to: *mut c_void, bytes: usize) -> usize;
+    #[cfg(feature = "lines")]
+    pub(crate) fn qemu_plugin_mem_is_store(access: u32) -> bool;
+    #[cfg(feature = "lines")]
+    fn qemu_plugin_insn_data(instruction: *const Opaque) -> *const [u8; 4];
+    #[cfg(feature = "lines")]
+    fn qemu_plugin_insn_size(instruction: *const Opaque) -> usize;
+    #[cfg(not(feature = "lines"))]
+    fn qemu_plugin_insn_data(instruction: *const Opaque, to: *mut c_void, bytes: usize) -> usize;
     pub(crate) fn qemu_plugin_mem_size_shift(access: u32) -> c_uint;
-    pub(crate) fn qemu_plugin_get_hwaddr(access: u32, va: u64) -> *mut Opaque;
-    pub(crate) fn qemu_plugin_hwaddr_is_io(address: *const Opaque) -> bool;
-    pub(crate) fn qemu_plugin_hwaddr_phys_addr(address: *const Opaque) -> u64;
-    pub(crate) fn qemu_plugin_get_registers() -> *mut Array;
-    pub(crate) fn qemu_plugin_read_register(register: *mut Opaque, bytes: *mut Array) -> c_int;
-    pub(crate) fn g_array_get_element_size(array: *mut Array) -> c_uint;
-    pub(crate) fn g_array_unref(array: *mut Array);
-    pub(crate) fn g_byte_array_new() -> *mut Array;
-    pub(crate) fn g_byte_array_unref(bytes: *mut Array);
+    fn qemu_plugin_get_hwaddr(access: u32, va: u64) -> *mut Opaque;
+    fn qemu_plugin_hwaddr_is_io(address: *const Opaque) -> bool;
+    fn qemu_plugin_hwaddr_phys_addr(address: *const Opaque) -> u64;
+}
+
+/// Returns an instruction, if it has 4 bytes.
+///
+/// # Safety
+///
+/// QEMU translates the block that the instruction is in.
+#[cfg(feature = "lines")]
+pub(crate) unsafe fn word(instruction: *const Opaque) -> Option<u32> {
+    // SAFETY: as the caller promises. QEMU's pointer is good for as long, and for as many bytes as it says.
+    unsafe {
+        (qemu_plugin_insn_size(instruction) == 4)
+            .then(|| u32::from_le_bytes(qemu_plugin_insn_data(instruction).read()))
+    }
+}
+
+/// Returns an instruction, if it has 4 bytes.
+///
+/// # Safety
+///
+/// QEMU translates the block that the instruction is in.
+#[cfg(not(feature = "lines"))]
+pub(crate) unsafe fn word(instruction: *const Opaque) -> Option<u32> {
+    let mut bytes = [0u8; 4];
+    // SAFETY: as the caller promises. It writes at most 4 bytes.
+    let read = unsafe { qemu_plugin_insn_data(instruction, bytes.as_mut_ptr().cast(), 4) };
+    (read == 4).then(|| u32::from_le_bytes(bytes))
+}
+
+/// Returns the physical address of an access to RAM.
+///
+/// # Safety
+///
+/// QEMU calls for this access.
+pub(crate) unsafe fn physical(access: u32, va: u64) -> Option<u64> {
+    // SAFETY: as the caller promises; QEMU's address is good for as long.
+    unsafe {
+        let address = qemu_plugin_get_hwaddr(access, va);
+        let is_ram = !address.is_null() && !qemu_plugin_hwaddr_is_io(address);
+        is_ram.then(|| qemu_plugin_hwaddr_phys_addr(address))
+    }
 }

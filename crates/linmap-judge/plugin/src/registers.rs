@@ -1,13 +1,33 @@
 //! The registers of the CPU that calls the plugin.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::OnceLock;
 
-use crate::qemu::{
-    Array, Description, Opaque, g_array_get_element_size, g_array_unref, g_byte_array_new,
-    g_byte_array_unref, qemu_plugin_get_registers, qemu_plugin_read_register,
-};
+use crate::qemu::Opaque;
+
+/// GLib's arrays: of registers, and of bytes.
+#[repr(C)]
+struct Array {
+    data: *mut u8,
+    len: c_uint,
+}
+
+/// The beginning of a register's description. It has as many bytes as the array's elements.
+#[repr(C)]
+struct Description {
+    handle: *mut Opaque,
+    name: *const c_char,
+}
+
+unsafe extern "C" {
+    fn qemu_plugin_get_registers() -> *mut Array;
+    fn qemu_plugin_read_register(register: *mut Opaque, bytes: *mut Array) -> c_int;
+    fn g_array_get_element_size(array: *mut Array) -> c_uint;
+    fn g_array_unref(array: *mut Array);
+    fn g_byte_array_new() -> *mut Array;
+    fn g_byte_array_unref(bytes: *mut Array);
+}
 
 /// QEMU's handles of the registers that are read. All CPUs have the same ones.
 struct Handles {

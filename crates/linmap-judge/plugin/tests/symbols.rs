@@ -1,18 +1,36 @@
-//! The plugin's file: what QEMU looks for in it, and what it needs of the machine that loads it. Built for the tests of `linmap judge` as
-//! well. `LINMAP_PLUGINS` names others, of any 64-bit machine, as a list of paths: `dev/scripts/judge.sh` has those of packages tested.
+//! The files of both plugins: what QEMU looks for in them, and what they need of the machine that loads them. That of `linmap judge` is
+//! built for its tests as well, that of `make counts` here, if the installed QEMU takes one. `LINMAP_PLUGINS` names others, of any 64-bit machine, as a list of paths: `dev/scripts/judge.sh` has those of packages tested.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 use std::{env, fs, str};
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
-/// Shows the files to a test: those that are named, or the plugin beside this program.
+/// The plugin of `make counts`.
+static LINES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../dev/scripts/lines.sh");
+    let output = Command::new(script).output().expect("the script runs");
+    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    match output.status.code() {
+        Some(0) => Some(said.trim().into()),
+        Some(77) => {
+            eprintln!("NOT TESTED: the plugin of `make counts`: {}", errors.trim());
+            None
+        }
+        _ => panic!("{errors}"),
+    }
+});
+
+/// Shows the files to a test: those that are named, or the plugin beside this program and the one of `make counts`.
 fn for_each_plugin(test: impl Fn(&Path, ElfFile64<'_, Endianness>)) {
     let beside = || env::current_exe().expect("this program").with_file_name("liblinmap_judge_plugin.so");
     let named = env::var_os("LINMAP_PLUGINS");
-    let paths: Vec<PathBuf> = named.map_or_else(|| vec![beside()], |list| env::split_paths(&list).collect());
+    let own = || [beside()].into_iter().chain(LINES.clone()).collect();
+    let paths: Vec<PathBuf> = named.map_or_else(own, |list| env::split_paths(&list).collect());
     for path in paths {
         let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         test(&path, ElfFile64::parse(&*bytes).expect("an ELF file"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::boots::{Map, PageSize};
+use super::budgets::{Budget, percent as percent_of};
 use super::compare::percent;
 use super::counted::Counted;
 use super::linux;
@@ -50,25 +51,47 @@ pub(crate) fn missed(section: &str) -> usize {
 }
 
 /// The most that a figure may exceed that of the image for one page size.
+#[derive(Clone, Copy)]
 struct Target {
     what: &'static str,
     percent: f64,
 }
 
-const CREATE: Target = Target { what: "create", percent: 1.0 };
-const CHANGE: Target = Target { what: "protect and split", percent: 10.0 };
-const TEXT: Target = Target { what: "text", percent: 1.5 };
-const HELD: Target = Target { what: "RAM held", percent: 0.5 };
+/// All of them, as `budgets.txt` has them.
+#[derive(Clone, Copy)]
+pub(crate) struct Targets {
+    create: Target,
+    change: Target,
+    text: Target,
+    held: Target,
+}
 
-impl Target {
-    fn of_window(name: &str) -> Option<&'static Self> {
+impl Targets {
+    /// Takes them from the budgets.
+    ///
+    /// # Errors
+    ///
+    /// One is missing.
+    pub(crate) fn of(budgets: &[Budget]) -> Result<Self, String> {
+        let target = |what, figure| Ok::<_, String>(Target { what, percent: percent_of(budgets, figure)? });
+        Ok(Self {
+            create: target("create", "sizes/create")?,
+            change: target("protect and split", "sizes/change")?,
+            text: target("text", "sizes/text")?,
+            held: target("RAM held", "sizes/held")?,
+        })
+    }
+
+    fn of_window(&self, name: &str) -> Option<Target> {
         match name {
-            "create" => Some(&CREATE),
-            _ if name.starts_with("protect") || name.starts_with("split") => Some(&CHANGE),
+            "create" => Some(self.create),
+            _ if name.starts_with("protect") || name.starts_with("split") => Some(self.change),
             _ => None,
         }
     }
+}
 
+impl Target {
     /// Returns the budget, and "yes" if `all` is within it.
     fn verdict(&self, one: u64, all: u64) -> [String; 2] {
         let met = all as f64 <= one as f64 * (1.0f64 + self.percent / 100.0f64);
@@ -77,8 +100,13 @@ impl Target {
 }
 
 /// Returns the section as Markdown.
-pub(crate) fn section(results: &Results, images: &BTreeMap<Option<PageSize>, Image>) -> String {
-    let [judged, others] = windows(results);
+pub(crate) fn section(
+    results: &Results,
+    images: &BTreeMap<Option<PageSize>, Image>,
+    targets: &Targets,
+) -> String {
+    let Targets { create, change, text, held: held_target } = targets;
+    let [judged, others] = windows(results, targets);
     format!(
         "Instructions of the same operations in the image for all page sizes and in the image for one (`make fixed`), \
          with {GIB} GB. Budgets: {} +{}%, {} +{}%. The best figures known are those of the series that lets Linux \
@@ -89,24 +117,24 @@ pub(crate) fn section(results: &Results, images: &BTreeMap<Option<PageSize>, Ima
          the choice nor the code of the others. Both have the same tests and workloads, which are much of the text; \
          only the library differs, so the bytes say more than the percentage. Three images instead of one have {} \
          bytes of text instead of {}.\n\n{}",
-        CREATE.what,
-        CREATE.percent,
-        CHANGE.what,
-        CHANGE.percent,
+        create.what,
+        create.percent,
+        change.what,
+        change.percent,
         linux::CHOOSING,
-        TEXT.percent,
-        HELD.percent,
-        segments(images),
+        text.percent,
+        held_target.percent,
+        segments(images, *text),
         thousands(
             images.iter().filter(|(only, _)| only.is_some()).map(|(_, image)| image.segments.text).sum()
         ),
         images.get(&None).map_or_else(String::new, |image| thousands(image.segments.text)),
-        held(images)
+        held(images, *held_target)
     )
 }
 
 /// Returns two tables: the windows with a budget, and those without one in large leaves.
-fn windows(results: &Results) -> [String; 2] {
+fn windows(results: &Results, targets: &Targets) -> [String; 2] {
     let (mut judged, mut others) = (vec![], vec![]);
     for page_size in PageSize::ALL {
         for map in [Map::Large, Map::Pages] {
@@ -117,7 +145,7 @@ fn windows(results: &Results) -> [String; 2] {
                 let (Some(one), Some(all)) = (one, all) else { continue };
                 let what = [page_size.label(), map.name(), name].map(str::to_owned);
                 let row = [what.as_slice(), &compared(one, all)].concat();
-                match Target::of_window(name) {
+                match targets.of_window(name) {
                     Some(target) => judged.push([row.as_slice(), &target.verdict(one, all)].concat()),
                     None if map == Map::Large => others.push(row),
                     None => {}
@@ -133,7 +161,7 @@ fn compared(one: u64, all: u64) -> [String; 3] {
     [thousands(one), thousands(all), percent(Some(one), Some(all))]
 }
 
-fn segments(images: &BTreeMap<Option<PageSize>, Image>) -> String {
+fn segments(images: &BTreeMap<Option<PageSize>, Image>, target: Target) -> String {
     let all = images.get(&None).map(|image| image.segments.text);
     let row = |(only, image): (&Option<PageSize>, &Image)| {
         let Segments { text, rodata, data, bss } = image.segments;
@@ -141,7 +169,7 @@ fn segments(images: &BTreeMap<Option<PageSize>, Image>) -> String {
         let numbers = [text, rodata, data, bss, image.file].map(thousands);
         let [change, most, met] = match (only, all) {
             (Some(_), Some(all)) => {
-                let [most, met] = TEXT.verdict(text, all);
+                let [most, met] = target.verdict(text, all);
                 [percent(Some(text), Some(all)), most, met]
             }
             _ => [const { String::new() }; 3],
@@ -153,11 +181,11 @@ fn segments(images: &BTreeMap<Option<PageSize>, Image>) -> String {
     table(&header, &images.iter().map(row).collect::<Vec<_>>())
 }
 
-fn held(images: &BTreeMap<Option<PageSize>, Image>) -> String {
+fn held(images: &BTreeMap<Option<PageSize>, Image>, target: Target) -> String {
     let row = |page_size: PageSize| {
         let of = |only| images.get(&only)?.held.get(&page_size).copied();
         let (one, all) = (of(Some(page_size))?, of(None)?);
-        let verdict = HELD.verdict(one, all);
+        let verdict = target.verdict(one, all);
         Some([[page_size.label().to_owned()].as_slice(), &compared(one, all), &verdict].concat())
     };
     let header = ["RAM held at", "image for one", "for all", "change", "at most", "met"];
@@ -166,7 +194,13 @@ fn held(images: &BTreeMap<Option<PageSize>, Image>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budgets;
     use super::*;
+
+    fn targets() -> Targets {
+        let text = "sizes/create 1% a\nsizes/change 10% b\nsizes/text 1.5% c\nsizes/held 0.5% d\n";
+        Targets::of(&budgets::read(text).unwrap()).unwrap()
+    }
 
     #[test]
     fn segments_are_read() {
@@ -178,9 +212,10 @@ mod tests {
 
     #[test]
     fn a_target_is_met_up_to_its_percentage() {
-        assert_eq!(CREATE.verdict(1000, 1010), ["+1%", "yes"]);
-        assert_eq!(CREATE.verdict(1000, 1011), ["+1%", "**no**"]);
-        assert_eq!(HELD.verdict(1000, 900), ["+0.5%", "yes"]);
+        let Targets { create, held, .. } = targets();
+        assert_eq!(create.verdict(1000, 1010), ["+1%", "yes"]);
+        assert_eq!(create.verdict(1000, 1011), ["+1%", "**no**"]);
+        assert_eq!(held.verdict(1000, 900), ["+0.5%", "yes"]);
     }
 
     #[test]
@@ -192,14 +227,20 @@ mod tests {
         };
         let count = |all| {
             let images = [(None, image(all)), (Some(PageSize::K4), image(1000))];
-            missed(&section(&Results(BTreeMap::new()), &images.into()))
+            missed(&section(&Results(BTreeMap::new()), &images.into(), &targets()))
         };
         assert_eq!([1014, 1016].map(count), [0, 1]);
     }
 
     #[test]
+    fn a_missing_target_is_an_error() {
+        let some = budgets::read("sizes/create 1% a\n").unwrap();
+        assert!(Targets::of(&some).is_err_and(|e| e.contains("sizes/change")));
+    }
+
+    #[test]
     fn changes_have_targets_and_walks_have_none() {
-        let percent = |name| Target::of_window(name).map(|target| target.percent);
+        let percent = |name| targets().of_window(name).map(|target| target.percent);
         let targets = ["create", "protect_l2", "split_to_pages", "walk"].map(percent);
         assert_eq!(targets, [Some(1.0), Some(10.0), Some(10.0), None]);
     }

@@ -63,6 +63,16 @@ pub(crate) fn is_instructions(figure: &str) -> bool {
     figure.ends_with("instructions")
 }
 
+/// True if this counts lines of memory.
+pub(crate) fn is_lines(figure: &str) -> bool {
+    figure.ends_with("_lines")
+}
+
+/// True if another compiler makes another figure of the same code.
+pub(crate) fn is_compiled(figure: &str) -> bool {
+    is_instructions(figure) || is_lines(figure)
+}
+
 fn window(name: &str, value: &Value) -> Result<Window, String> {
     let keys = value.as_object().ok_or(format!("window {name} is not an object but {value}"))?;
     let wrong = |what: &str, value| match what {

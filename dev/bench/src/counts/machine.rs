@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use super::boots::{Boot, PageSize};
 use super::choosing::{Image, Segments};
-use super::counted::Counted;
+use super::counted::{Counted, Figures};
+use super::lines;
 use crate::repository;
 
 /// RAM of the boots that measure how much RAM an image holds, in bytes.
@@ -54,16 +57,48 @@ impl Machine {
 
     /// Boots the image for page size `only`, or the one for all page sizes.
     fn count(&self, only: Option<PageSize>, options: &str) -> Result<Counted, String> {
+        Ok(self.document(&mut self.command(only), options)?.1)
+    }
+
+    /// Returns the command that boots an image.
+    fn command(&self, only: Option<PageSize>) -> Command {
         let mut command = Command::new(self.target.join("release/linmap"));
         command.args(["boot", "--count", "--json", "--timeout", TIMEOUT, "--image"]);
-        command.arg(self.image_path(only)).args(options.split_whitespace());
+        command.arg(self.image_path(only));
+        command
+    }
+
+    /// Runs it with more options, and returns its document, read.
+    fn document(&self, command: &mut Command, options: &str) -> Result<(Value, Counted), String> {
+        command.args(options.split_whitespace());
         let wrong = |what: String| format!("linmap boot {options}: {what}");
         let output = command.output().map_err(|e| wrong(format!("{}: {e}", self.target.display())))?;
         let read = serde_json::from_slice(&output.stdout).map_err(|e| format!("its document: {e}"));
-        read.and_then(|document| Counted::read(&document)).map_err(|e| {
+        read.and_then(|document| Counted::read(&document).map(|counted| (document, counted))).map_err(|e| {
             let console = String::from_utf8_lossy(&output.stderr);
             wrong(format!("{e}\n{}", console.trim_end()))
         })
+    }
+
+    /// Builds the plugin that counts lines, for the QEMU that boots the image. The error is the reason why there is none.
+    pub(crate) fn lines_plugin(&self) -> Result<PathBuf, String> {
+        let said = self.says("dev/scripts/lines.sh", &[]);
+        let why = |e: &str| e.rsplit_once(": ").map_or(e, |(_, why)| why).to_owned();
+        said.map(PathBuf::from).map_err(|e| why(e.lines().last().unwrap_or_default()))
+    }
+
+    /// Boots the image under the plugin, and returns what it counted.
+    pub(crate) fn lines(&self, plugin: &Path) -> Result<Figures, String> {
+        let start = Instant::now();
+        let out = self.target.join("lines.json");
+        let mut command = self.command(None);
+        command.arg("--qemu").arg(self.root.join("crates/linmap-judge/plugin/lines-qemu"));
+        command.env("LINMAP_LINES_PLUGIN", plugin).env("LINMAP_LINES_OUT", &out);
+        let (document, _) = self.document(&mut command, lines::OPTIONS)?;
+        let text = fs::read_to_string(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+        let counted = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", out.display()))?;
+        eprintln!("{:<24} {:>6.1} s", "lines of memory", start.elapsed().as_secs_f64());
+        lines::figures(&document, &counted)
     }
 
     /// Measures an image, in its file and in memory.

@@ -9,7 +9,7 @@ mod windows;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::boots::{Map, PageSize};
-use super::choosing::{self, Image};
+use super::choosing::{self, Image, Targets};
 use super::machine::Versions;
 use super::results::Results;
 
@@ -17,6 +17,7 @@ use super::results::Results;
 pub(crate) fn files(
     results: &Results,
     images: &BTreeMap<Option<PageSize>, Image>,
+    targets: &Targets,
     versions: &Versions,
 ) -> Vec<(String, String)> {
     let sections = [
@@ -26,7 +27,7 @@ pub(crate) fn files(
         ("Splits while the other CPUs are parked", moving::park(results)),
         ("How long a lock is held", holds::section(results)),
         ("Every window", windows::section(results)),
-        ("Choosing the page size at boot", choosing::section(results, images)),
+        ("Choosing the page size at boot", choosing::section(results, images, targets)),
     ];
     let mut text = introduction(versions);
     for (title, section) in sections {
