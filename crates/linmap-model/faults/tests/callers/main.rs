@@ -72,7 +72,7 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
         (Patch::ClaimAfterSurvey, [long, does(BLOCK + 100, 2, What::Unmap)], &IN_PAGES, "Translation"),
         (Patch::AliasesNotClaimed, [area, does(BLOCK + 9, 1, What::Unmap)], &[], "NowhereWritable"),
         (Patch::SideNotFinished, [area, Step::Visits], &[], "WritableAlias"),
-        (Patch::LooksBeforeLock, [does(BLOCK + 190, 40, READ_ONLY), one], &IN_PAGES, "Promised"),
+        (Patch::LooksBeforeLock, [does(BLOCK + 190, 40, READ_ONLY), one], &IN_PAGES, "Stale"),
         (Patch::ClaimsIgnored, [long, one], &IN_PAGES, "Promised"),
         (Patch::CollapsesClaimed, [long, COLLAPSE], &IN_PAGES, "Pending"),
         (Patch::MergesWhatStaysSplit, [Step::Pins(BLOCK, 512), COLLAPSE], &IN_PAGES, "StaysSplit"),
