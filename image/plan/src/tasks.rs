@@ -256,7 +256,8 @@ mod tests {
             "pagealloc",
             "selftest",
             "stress",
-            "together"
+            "together",
+            "traffic"
         ]));
     }
 }
