@@ -151,10 +151,12 @@ fn judge(name: &str, reader: Box<dyn BufRead>) -> ExitCode {
 
 /// Judges a log as of code that announces nothing.
 fn watched(name: &str, reader: Box<dyn BufRead>, strict: bool) -> ExitCode {
-    let observer = match watch(reader) {
+    let mut observer = match watch(reader) {
         Ok(observer) => observer,
         Err(error) => return fails(name, &error),
     };
+    // Its CPUs have ended what they did.
+    observer.finish();
     let mut text: String = observer.findings().map(|finding| format!("{finding}\n")).collect();
     let of = |grade| observer.findings().filter(|finding| finding.grade == grade).count();
     let [breaches, suspects, hints] = [Grade::Breach, Grade::Suspect, Grade::Hint].map(of);

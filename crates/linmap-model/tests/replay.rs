@@ -31,8 +31,8 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     cpu.done(true);
     cpu.loads(Register::Ttbr1, tree.into_root().pa());
     cpu.begins(table, "unmap", &[Expected::new(base, 1 << 16, None)]);
-    // The first table that was taken is that of the pages.
-    let pages = Pa(setup.tables_at);
+    // The third table that was taken is that of the pages.
+    let pages = Pa(setup.tables_at + (2 << 16u32));
     cpu.step(Event::write(0, pages, 0, 0));
     cpu.dsb(linmap::Dsb::Ishst);
     if with_tlbi {
