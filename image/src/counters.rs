@@ -27,14 +27,11 @@ pub(crate) struct Window {
 impl Window {
     /// Returns the sums of several windows; instructions if all of them counted them.
     pub(crate) fn sum<'w>(windows: impl Iterator<Item = &'w Self>) -> Self {
-        let nothing = Self { instructions: Some(0), uses: Uses { tlbi: 0, dsb: 0, isb: 0 }, number: None };
-        windows.fold(nothing, |sum, window| {
-            let (a, b) = (sum.uses, window.uses);
-            Self {
-                instructions: sum.instructions.zip(window.instructions).map(|(a, b)| a + b),
-                uses: Uses { tlbi: a.tlbi + b.tlbi, dsb: a.dsb + b.dsb, isb: a.isb + b.isb },
-                number: None,
-            }
+        let nothing = Self { instructions: Some(0), uses: Uses::default(), number: None };
+        windows.fold(nothing, |sum, window| Self {
+            instructions: sum.instructions.zip(window.instructions).map(|(a, b)| a + b),
+            uses: sum.uses.and(window.uses),
+            number: None,
         })
     }
 }

@@ -44,11 +44,7 @@ impl Counted {
 
     /// Returns the counts of all CPUs so far.
     pub(crate) fn uses(&self) -> Uses {
-        self.0.iter().map(|line| line.0.uses()).fold(Uses::default(), |all, own| Uses {
-            tlbi: all.tlbi + own.tlbi,
-            dsb: all.dsb + own.dsb,
-            isb: all.isb + own.isb,
-        })
+        self.0.iter().map(|line| line.0.uses()).fold(Uses::default(), Uses::and)
     }
 
     pub(crate) fn note(&self, uses: Uses) {

@@ -97,11 +97,6 @@ unsafe impl Hardware for Kernel {
         Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
     }
 
-    #[inline]
-    fn try_lock(&self, number: usize) -> Option<Held> {
-        try_lock(number)
-    }
-
     #[inline(always)]
     fn reason(&self) -> Reason {
         cpu::reason()

@@ -19,7 +19,7 @@ pub(crate) fn begin(present: bool) -> u32 {
     read::<BEGIN>(present)
 }
 
-/// The window ends. Returns the same.
+/// The window ends. Returns the counter as [`begin`] does.
 #[inline(always)]
 pub(crate) fn end(present: bool) -> u32 {
     read::<END>(present)

@@ -24,7 +24,7 @@ pub(crate) use boots::{Map, PageSize};
 use budgets::Budget;
 use choosing::{Image, Targets};
 pub(crate) use counted::Figures;
-use machine::Machine;
+pub(crate) use machine::Machine;
 use results::Results;
 pub(crate) use stored::Stored;
 

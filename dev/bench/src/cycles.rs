@@ -6,14 +6,10 @@
 mod loops;
 mod mca;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::{env, str};
-
 use self::loops::{Loop, loops};
 use self::mca::{Llvm, cycles};
+use crate::counts::Machine;
 use crate::report::table;
-use crate::repository;
 
 /// The module whose functions are the library's loops over many entries.
 const MODULE: &str = "linmap::build::fill";
@@ -33,8 +29,11 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         _ => return Err(format!("expected a module or nothing, not \"{}\"", args.join(" "))),
     };
     let llvm = Llvm::find()?;
-    let image = image(&repository::root()?)?;
-    let text = said(Command::new(llvm.objdump()).args(["-d", "-C", "--no-show-raw-insn"]).arg(&image))?;
+    let machine = Machine::new()?;
+    let image = machine.elf()?;
+    let image = image.to_str().filter(|_| image.exists());
+    let image = image.ok_or("there is no image; `make image` builds it")?;
+    let text = machine.says(&llvm.objdump(), &["-d", "-C", "--no-show-raw-insn", image])?;
     let found = loops(&text, module)?;
     println!("{}", report(&found, |body, core| cycles(&llvm, body, core))?);
     Ok(())
@@ -59,27 +58,6 @@ fn report(found: &[Loop], cycles: impl Fn(&[String], &str) -> Result<f64, String
     let header: Vec<String> =
         ["loop", "instructions", "bytes"].map(str::to_owned).into_iter().chain(columns).collect();
     Ok(table(&header.iter().map(String::as_str).collect::<Vec<_>>(), &rows))
-}
-
-/// Returns the ELF file of the image.
-fn image(root: &Path) -> Result<PathBuf, String> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let kernel = said(&mut Command::new(root.join("dev/scripts/kernel-target.sh")))?;
-    let image = target.join(kernel.trim()).join("image/kernel");
-    if image.exists() {
-        Ok(image)
-    } else {
-        Err(format!("{} is missing; `make image` builds it", image.display()))
-    }
-}
-
-/// Returns what a program prints.
-fn said(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end())),
-    }
 }
 
 #[cfg(test)]

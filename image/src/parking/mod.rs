@@ -185,7 +185,7 @@ pub(crate) fn call() -> Result<(), CannotPark> {
         answer_if_asked();
         others().all(|cpu| call.is_answered_by(cpu))
     });
-    HARDWARE.cpu.note(others().fold(Uses::default(), |all, _| together(all, interrupts::handling())));
+    HARDWARE.cpu.note(others().fold(Uses::default(), |all, _| all.and(interrupts::handling())));
     if !all_here {
         UNANSWERED.fetch_add(1, Ordering::Relaxed);
     }
@@ -214,7 +214,7 @@ fn answer_to(number: u64) {
     // gets its tables from the CPU that parks, which holds the locks of those that change.
     unsafe { park_stay_away(identity, empty, request, to_physical, number, away) };
     // Each CPU takes one interrupt for each parking, now or later.
-    HARDWARE.cpu.note(together(AWAY, interrupts::handling()));
+    HARDWARE.cpu.note(AWAY.and(interrupts::handling()));
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     own.back.store(number, Ordering::Release);
 }
@@ -224,10 +224,6 @@ const AWAY: Uses = Uses { tlbi: 2, dsb: 2, isb: 6 };
 
 /// The same, with what the CPU uses that stores meanwhile.
 pub(crate) const REWRITING: Uses = Uses { tlbi: AWAY.tlbi, dsb: AWAY.dsb + 2, isb: AWAY.isb };
-
-const fn together(a: Uses, b: Uses) -> Uses {
-    Uses { tlbi: a.tlbi + b.tlbi, dsb: a.dsb + b.dsb, isb: a.isb + b.isb }
-}
 
 fn nanoseconds(ticks: u64) -> u64 {
     let frequency = u128::from(counter_frequency().max(1));

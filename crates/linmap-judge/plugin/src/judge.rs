@@ -38,8 +38,6 @@ pub(crate) const NAME: &str = "judge";
 struct Plugin {
     watcher: Watcher,
     out: PathBuf,
-    /// True if the document is written each second, as somebody may kill QEMU.
-    is_written_often: bool,
 }
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
@@ -57,10 +55,8 @@ struct Site {
 
 /// Begins to observe, as the plugin's arguments say.
 pub(crate) fn begin(info: &Info, arguments: &[String]) -> Result<(), String> {
-    let plugin = info.prepare(arguments)?;
-    let is_written_often = plugin.is_written_often;
-    drop(PLUGIN.set(plugin));
-    if is_written_often {
+    drop(PLUGIN.set(info.prepare(arguments)?));
+    if arguments.iter().any(|argument| argument == "often=on") {
         thread::spawn(write_often);
     }
     Ok(())
@@ -89,9 +85,8 @@ impl Info {
             let ends = set_parent_process_death_signal(Some(Signal::TERM));
             ends.map_err(|why| format!("QEMU would outlive the command: {why}"))?;
         }
-        let is_written_often = named.get("often") == Some(&"on");
         let watcher = Watcher::new(ram, &cores, geometry, wanted)?;
-        Ok(Plugin { watcher, out: get("out")?.into(), is_written_often })
+        Ok(Plugin { watcher, out: get("out")?.into() })
     }
 }
 
@@ -181,6 +176,6 @@ fn write_often() {
 pub(crate) fn finish() {
     let Some(Plugin { watcher, out, .. }) = PLUGIN.get() else { return };
     if let Err(why) = watcher.finish().and_then(|document| outcome::write(out, &document)) {
-        let _ = writeln!(std::io::stderr(), "linmap judge: {why}");
+        let _ = writeln!(std::io::stderr(), "linmap {NAME}: {why}");
     }
 }

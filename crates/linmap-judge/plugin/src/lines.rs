@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::between::{Between, Kind};
 use crate::qemu::{
@@ -20,7 +20,7 @@ use crate::qemu::{
 pub(crate) const NAME: &str = "lines";
 
 static OUT: OnceLock<PathBuf> = OnceLock::new();
-static BETWEEN: Mutex<Option<Between>> = Mutex::new(None);
+static BETWEEN: LazyLock<Mutex<Between>> = LazyLock::new(Mutex::default);
 /// A CPU is between two marks, so loads and code count.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
@@ -31,12 +31,8 @@ pub(crate) fn begin(_: &Info, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn between() -> MutexGuard<'static, Option<Between>> {
+fn between() -> MutexGuard<'static, Between> {
     BETWEEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn with(does: impl FnOnce(&mut Between)) {
-    does(between().get_or_insert_with(Between::default));
 }
 
 /// Asks QEMU for callbacks: at the first instruction of each line and after each mark, at what is counted, and at each access.
@@ -49,7 +45,8 @@ pub(crate) fn instrument(block: *mut Opaque) {
         // SAFETY: it is an instruction of the block.
         let pc = unsafe { qemu_plugin_insn_vaddr(instruction) };
         // SAFETY: as above.
-        let kind = unsafe { word(instruction) }.map_or(Kind::Other, Kind::of);
+        let Some(word) = (unsafe { word(instruction) }) else { continue };
+        let kind = Kind::of(word);
         let is_mark = matches!(kind, Kind::Begin | Kind::End);
         if !is_mark && line != Some(pc >> 6u32) {
             let place = std::ptr::without_provenance_mut(pc as usize);
@@ -57,55 +54,37 @@ pub(crate) fn instrument(block: *mut Opaque) {
             unsafe { qemu_plugin_register_vcpu_insn_exec_cb(instruction, fetched, NO_REGISTERS, place) };
         }
         line = (!is_mark).then_some(pc >> 6u32);
-        let counted: Option<extern "C" fn(c_uint, *mut c_void)> = match kind {
-            Kind::Begin => Some(begins),
-            Kind::End => Some(ends),
-            Kind::Atomic => Some(atomic),
-            Kind::Dmb => Some(dmb),
-            Kind::Other => None,
-        };
-        let none = std::ptr::null_mut();
-        // SAFETY: as above. The callbacks take no data.
+        // SAFETY: as above. The first callback takes the instruction as a number, the second one no data.
         unsafe {
-            if let Some(counted) = counted {
-                qemu_plugin_register_vcpu_insn_exec_cb(instruction, counted, NO_REGISTERS, none);
+            if kind != Kind::Other {
+                let word = std::ptr::without_provenance_mut(word as usize);
+                qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, NO_REGISTERS, word);
             }
-            qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, ACCESSES, none);
+            qemu_plugin_register_vcpu_mem_cb(
+                instruction,
+                accessed,
+                NO_REGISTERS,
+                ACCESSES,
+                std::ptr::null_mut(),
+            );
         }
     }
 }
 
-fn executes(cpu: c_uint, kind: Kind) {
-    with(|between| {
+/// An instruction is executed that is counted, or is a mark.
+extern "C" fn executed(cpu: c_uint, word: *mut c_void) {
+    let kind = Kind::of(word.addr() as u32);
+    if COUNTS.load(Relaxed) || kind == Kind::Begin {
+        let mut between = between();
         between.executes(cpu, kind);
         COUNTS.store(between.is_counting(), Relaxed);
-    });
-}
-
-extern "C" fn begins(cpu: c_uint, _: *mut c_void) {
-    executes(cpu, Kind::Begin);
-}
-
-extern "C" fn ends(cpu: c_uint, _: *mut c_void) {
-    executes(cpu, Kind::End);
-}
-
-extern "C" fn atomic(cpu: c_uint, _: *mut c_void) {
-    if COUNTS.load(Relaxed) {
-        executes(cpu, Kind::Atomic);
-    }
-}
-
-extern "C" fn dmb(cpu: c_uint, _: *mut c_void) {
-    if COUNTS.load(Relaxed) {
-        executes(cpu, Kind::Dmb);
     }
 }
 
 /// The first instruction of a line in its block is executed.
 extern "C" fn fetched(cpu: c_uint, pc: *mut c_void) {
     if COUNTS.load(Relaxed) {
-        with(|between| between.fetches(cpu, pc.addr() as u64));
+        between().fetches(cpu, pc.addr() as u64);
     }
 }
 
@@ -120,12 +99,12 @@ extern "C" fn accessed(cpu: c_uint, access: u32, va: u64, _: *mut c_void) {
     let Some(pa) = (unsafe { physical(access, va) }) else { return };
     // SAFETY: as above.
     let bytes = 1 << unsafe { qemu_plugin_mem_size_shift(access) };
-    with(|between| between.accesses(cpu, pa, bytes, is_store));
+    between().accesses(cpu, pa, bytes, is_store);
 }
 
 /// QEMU ends: the counts are written down.
 pub(crate) fn finish() {
-    let document = between().get_or_insert_with(Between::default).document();
+    let document = between().document();
     let Some(out) = OUT.get() else { return };
     if let Err(why) = fs::write(out, document) {
         let _ = writeln!(std::io::stderr(), "linmap {NAME}: {}: {why}", out.display());

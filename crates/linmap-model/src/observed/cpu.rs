@@ -35,8 +35,8 @@ pub(super) struct Cpu {
     pub(super) process: Option<TreeId>,
     /// The event at which it came to that one.
     pub(super) process_since: usize,
-    /// Its last ISB.
-    pub(super) has_synchronised: usize,
+    /// The event of its last ISB.
+    pub(super) last_isb: usize,
     /// The contiguous runs that it was the last to store to, with its last store.
     pub(super) runs: BTreeMap<Run, Stored>,
     /// The tree of the upper half that it had before.
@@ -56,7 +56,7 @@ impl Cpu {
             fresh: Vec::new(),
             process: None,
             process_since: 0,
-            has_synchronised: 0,
+            last_isb: 0,
             runs: BTreeMap::new(),
             before: None,
             twin: None,

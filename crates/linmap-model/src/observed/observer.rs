@@ -127,7 +127,7 @@ impl<M: Memory> Observer<M> {
             Event::Release { .. } => self.memory.barrier(step.cpu),
             Event::Isb { .. } => {
                 self.synchronise(step);
-                self.cpu(step).has_synchronised = step.at;
+                self.cpu(step).last_isb = step.at;
             }
             Event::Exception { .. } => self.synchronise(step),
             Event::Tlbi { op, operand, .. } => self.tlbi(step, op, operand),
@@ -322,7 +322,7 @@ impl<M: Memory> Observer<M> {
         let cpu = self.cpu(step);
         let loaded = cpu.loaded[half].take();
         let twin = if half == 1 { cpu.twin.take() } else { None };
-        // Of a tree that is empty, and of which it holds nothing any more, it holds nothing under the ASID either.
+        // If the tree is empty and the CPU holds nothing of it, it holds nothing under its ASID either.
         if let Some(id) = loaded
             .filter(|id| half == 0 && self.is_empty(*id) && self.held.of_cpu(*id, step.cpu).next().is_none())
         {

@@ -232,7 +232,7 @@ impl<M: Memory> Observer<M> {
     fn was_never_out(&mut self, stored: Stored, tree: TreeId, new: &LeafAt) {
         let ended = |held: &Entry| {
             let cpu = &self.cpus[usize::from(held.stored.step.cpu)];
-            held.ordered.is_some_and(|at| at < cpu.has_synchronised)
+            held.ordered.is_some_and(|at| at < cpu.last_isb)
         };
         let is_back = |held: &&Entry| {
             (held.tree, held.leaf) == (tree, Some(new.leaf))

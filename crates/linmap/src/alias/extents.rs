@@ -196,9 +196,9 @@ fn series<P: Platform>(
         }
         at
     };
-    let mut end = index + (index & 1);
-    // A run begins and ends at a multiple of eight.
-    end = one_by_one(end, end.next_multiple_of(8).min(last + 1));
+    // The next entry continues the series, as is known. A run begins and ends at a multiple of eight.
+    let begin = index + (index & 1);
+    let mut end = one_by_one(begin, begin.next_multiple_of(8).min(last + 1));
     if end.is_multiple_of(8) {
         for _ in 0..(last + 1).saturating_sub(end) / 8 {
             let contiguous = (locked.load(table, end).0 ^ first.0) & Descriptor::HOLE.with_contiguous().0;

@@ -48,11 +48,6 @@ impl LeafChange {
     #[cold]
     #[inline(never)]
     const fn of_valid(self, old: Descriptor, level: Level) -> Descriptor {
-        self.moved(old, level)
-    }
-
-    #[inline(always)]
-    const fn moved(self, old: Descriptor, level: Level) -> Descriptor {
         let valid = if (self.clear | self.set) & VALID == 0 { old.is_valid() } else { self.set & VALID != 0 };
         if !valid && !old.is_valid() {
             return self.of_invalid(old, level);

@@ -63,16 +63,16 @@ impl<'a, P: Platform> Locked<'a, P> {
         let locks = self.locks.bits();
         match locks & (locks - 1) {
             others if P::LOCKS > 1 && others != 0 => {
-                self.hold_one(locks, || with_more_locks(self.platform, others, work))
+                self.hold_one(|| with_more_locks(self.platform, others, work))
             }
-            _ => self.hold_one(locks, work),
+            _ => self.hold_one(work),
         }
     }
 
-    /// Runs `work` while the first lock of a set is held.
+    /// Runs `work` while the first of the locks is held.
     #[inline(always)]
-    pub(crate) fn hold_one<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
-        let number = locks.trailing_zeros() as usize;
+    pub(crate) fn hold_one<R>(&self, work: impl FnOnce() -> R) -> R {
+        let number = self.locks.lowest();
         let _held = self.platform.lock(number);
         let share = self.state.share(number);
         let version = share.changes_begin();

@@ -22,8 +22,10 @@ use crate::read::Table;
 /// The result of a try.
 pub(crate) enum Tried {
     Done,
-    /// Nothing has changed. It takes so many table pages, or, if that is 0, the long form.
-    Not(u64),
+    /// It takes the long form. Nothing has changed.
+    Long,
+    /// It takes so many table pages. Nothing has changed.
+    Frames(u64),
 }
 
 /// The deepest entry of a table that translates all of a span, if there is one.
@@ -53,24 +55,24 @@ pub(crate) fn in_one_hold<P: Platform>(
     let (number, reserve) = (LockSet::number::<P>(span.first), Reserve::new(platform));
     loop {
         let locked = &Locked::of_one(platform, state, number, &reserve);
-        let tried = locked.hold_one(locked.locks.bits(), || {
+        let tried = locked.hold_one(|| {
             let attention = &state.attention;
             let looks = if later { attention.is_needed_for_more() } else { attention.is_needed() };
             if looks && !heed(state, platform, later, span) {
-                return Tried::Not(0);
+                return Tried::Long;
             }
             let table = locked.deepest(locked.root(), span);
             let index = table.index_of(span.first);
             let at = table.span_of(index);
             if span.last > at.last {
-                return Tried::Not(0);
+                return Tried::Long;
             }
             work(locked, &Found { table, index, entry: locked.load(&table, index), at })
         });
         match tried {
             Tried::Done => return Ok(true),
-            Tried::Not(0) => return Ok(false),
-            Tried::Not(frames) => reserve.fill(frames)?,
+            Tried::Long => return Ok(false),
+            Tried::Frames(frames) => reserve.fill(frames)?,
         }
     }
 }
@@ -98,7 +100,7 @@ pub(crate) fn change<P: Platform>(
     let refused = change.refuse_write_execute && new.is_write_execute();
     let retyped = (old.0 ^ new.0) & Attributes::MEMORY_TYPE.bits() != 0;
     if refused || retyped || !locked.state.is_leaf(old, table.level) {
-        return Tried::Not(0);
+        return Tried::Long;
     }
     if new == old {
         return Tried::Done;
@@ -111,7 +113,7 @@ pub(crate) fn change<P: Platform>(
     Tried::Done
 }
 
-/// Changes a leaf of which the span is only a part, or that is in a run.
+/// Cuts a larger leaf, or dissolves a run, and changes the part in the span.
 #[inline(never)]
 fn resize<P: Platform>(
     locked: &Locked<'_, P>,
@@ -126,16 +128,16 @@ fn resize<P: Platform>(
         || !state.owned().covers(changing.first, changing.last)
         || locked.covers(changing).is_err()
     {
-        return Tried::Not(0);
+        return Tried::Long;
     }
     let mut resize = Resize { table, index, dissolves, link: None };
     if !whole {
         let frames = tables_for_ends(locked.geometry, table.level, at, span);
         if locked.reserve.count() < frames {
-            return Tried::Not(frames);
+            return Tried::Frames(frames);
         }
         let Ok(link) = locked.replacement(change, span).leaf(old, &table, table.va(index)) else {
-            return Tried::Not(0);
+            return Tried::Long;
         };
         resize.link = Some(link);
     }
@@ -170,7 +172,7 @@ impl Mapping {
             let &Found { table, index, entry, .. } = found;
             let is_free = !entry.is_valid() && !state.is_leaf(entry, table.level);
             if !is_free || !self.is_leaf(locked, &table, index) || locked.sees_published().is_err() {
-                return Tried::Not(0);
+                return Tried::Long;
             }
             let leaf = Leaf { oa: self.oa, attributes: self.attributes, contiguous: false, valid: true };
             locked.store(&table, index, Descriptor::leaf(leaf, locked.geometry, table.level));
@@ -199,7 +201,7 @@ pub(crate) fn unmap_one<P: Platform>(
         // Nobody else removes those beside it then.
         let alone = locked.covers(table.span_of_all(g)).is_ok();
         if !is_whole || !state.is_leaf(entry, table.level) || !stays || !alone {
-            return Tried::Not(0);
+            return Tried::Long;
         }
         locked.store(&table, index, Descriptor::HOLE);
         locked.counters().leaves(table.level, false, -1);

@@ -61,7 +61,7 @@ pub(crate) fn protect<P: Platform>(
     if in_one_hold(state, platform, (later, span), work)? { Ok(()) } else { leaves(state, platform, wanted) }
 }
 
-/// Does so where it takes more than one leaf.
+/// Surveys the leaves of a span, cuts those at its ends, and changes all of them.
 #[inline(never)]
 fn leaves<P: Platform>(
     state: &MapState,

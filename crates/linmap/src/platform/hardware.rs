@@ -78,13 +78,6 @@ pub unsafe trait Hardware {
     /// A kernel that excludes callers itself may have a lock that does nothing.
     fn lock(&self, number: usize) -> Self::Held<'_>;
 
-    /// Takes a lock as [`lock`](Self::lock) does, or returns `None` if it would have to wait; may also fail spuriously. A platform
-    /// that takes a free lock without a call has the shortest changes of single pages by it. The default waits.
-    #[inline(always)]
-    fn try_lock(&self, number: usize) -> Option<Self::Held<'_>> {
-        Some(self.lock(number))
-    }
-
     /// Waits a moment for another caller, whose long operation has claimed the same addresses. No lock is held. Returns
     /// false if this context cannot wait; the operation then fails with [`Busy`](crate::ChangeError::Busy). The default
     /// always returns false.
@@ -233,11 +226,6 @@ macro_rules! leave_to_hardware {
         #[inline]
         fn lock(&$self, number: usize) -> Self::Held<'_> {
             $hardware.lock(number)
-        }
-
-        #[inline]
-        fn try_lock(&$self, number: usize) -> Option<Self::Held<'_>> {
-            $hardware.try_lock(number)
         }
 
         fn wait(&$self) -> bool {

@@ -105,10 +105,7 @@ impl Machine {
     pub(crate) fn image(&self, only: Option<PageSize>) -> Result<Image, String> {
         let elf = match only {
             Some(size) => self.target.join(format!("fixed/fixed-{}.elf", size.name())),
-            None => {
-                let target = self.says("dev/scripts/kernel-target.sh", &[])?;
-                self.target.join(target).join("image/kernel")
-            }
+            None => self.elf()?,
         };
         let file = self.image_path(only);
         let file = fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?.len();
@@ -121,6 +118,11 @@ impl Machine {
             Ok((size, RAM - self.count(only, &options)?.free))
         });
         Ok(Image { segments, file, held: held.collect::<Result<_, String>>()? })
+    }
+
+    /// Returns the ELF file of the image for all page sizes.
+    pub(crate) fn elf(&self) -> Result<PathBuf, String> {
+        Ok(self.target.join(self.says("dev/scripts/kernel-target.sh", &[])?).join("image/kernel"))
     }
 
     fn image_path(&self, only: Option<PageSize>) -> PathBuf {
@@ -146,7 +148,7 @@ impl Machine {
     }
 
     /// Returns what a program of the machine or the repository prints.
-    fn says(&self, program: &str, args: &[&str]) -> Result<String, String> {
+    pub(crate) fn says(&self, program: &str, args: &[&str]) -> Result<String, String> {
         let path = match program.contains('/') {
             true => self.root.join(program),
             false => program.into(),

@@ -41,7 +41,7 @@ fn line(text: &mut String, name: &str, what: &str) {
     let _ = writeln!(text, "  {name:<8} {what}");
 }
 
-/// Writes the address of a finding or of an event, and the facts about it, of which `first` names the first one.
+/// Writes the address of a finding or of an event, and its facts. `first` is the name of the first fact's line.
 fn about(text: &mut String, value: &Value, first: &str, names: &Names) {
     if let Some(va) = value["address"].as_str() {
         let name = names.name(address(&value["address"]));

@@ -129,10 +129,10 @@ patches! {
         self.call.last_hold(first, |locked| batch.finish(locked))
     }",
     /// A short operation looks for claims before it has its lock.
-    LooksBeforeLock: "let tried = locked.hold_one(locked.locks.bits(), || {
+    LooksBeforeLock: "let tried = locked.hold_one(|| {
             let attention = &state.attention;
             let looks = if later { attention.is_needed_for_more() } else { attention.is_needed() };" => "let early = state.attention.is_needed();
-        let tried = locked.hold_one(locked.locks.bits(), || {
+        let tried = locked.hold_one(|| {
             let attention = &state.attention;
             let looks = if FAULT { early } else if later { attention.is_needed_for_more() } else { attention.is_needed() };",
     /// Claims of others are not heeded.

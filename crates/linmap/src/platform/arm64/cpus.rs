@@ -151,14 +151,6 @@ unsafe impl<L: RawMutex, const LOCKS: usize> Hardware for Cpus<L, LOCKS> {
     }
 
     #[inline]
-    fn try_lock(&self, number: usize) -> Option<Held<'_, L>> {
-        let _masked = Masked::new();
-        let Padded(lock) = &self.locks[number];
-        lock.try_lock().then_some(())?;
-        Some(Held { lock, _masked })
-    }
-
-    #[inline]
     fn promise(&self) -> Promise {
         let bits = self.promise.load(Relaxed);
         Promise {

@@ -10,3 +10,11 @@ pub struct Uses {
     /// Instruction synchronisation barriers.
     pub isb: u64,
 }
+
+impl Uses {
+    /// Returns the sum of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { tlbi: self.tlbi + other.tlbi, dsb: self.dsb + other.dsb, isb: self.isb + other.isb }
+    }
+}
