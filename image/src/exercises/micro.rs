@@ -1,8 +1,8 @@
-//! The costs of single uses of page tables, as in microbenchmarks of other kernels: pages of the vmalloc area and their
-//! permissions, modules, the tables of a process, walks.
+//! The costs of single uses of page tables, as in microbenchmarks of other kernels: single pages, pages of the vmalloc area and
+//! their permissions, modules, the tables of a process, walks.
 
 use super::tally::Tally;
-use super::{churn, copies, costs, walks};
+use super::{churn, copies, costs, singles, walks};
 use crate::area::Area;
 use crate::system::System;
 
@@ -11,6 +11,7 @@ use crate::system::System;
 pub(super) fn run(system: &System<'_>) -> bool {
     let tally = Tally::start("micro", system);
     let area = Area::of(system);
+    singles::count(&tally, system);
     costs::count(&tally, area);
     churn::count(&tally, area);
     walks::count(&tally, system);

@@ -36,6 +36,7 @@ mod realm;
 mod retype;
 mod scratch;
 mod selftest;
+mod singles;
 mod stress;
 mod tally;
 mod together;

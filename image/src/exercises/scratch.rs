@@ -1,6 +1,6 @@
-//! The RAM whose map exercises change. A machine may have too little of it: then they are skipped.
+//! The RAM whose map exercises change, and addresses for maps of their own. A machine may have too little RAM: then they are skipped.
 
-use linmap::Va;
+use linmap::{Va, linear_range};
 
 use crate::system::System;
 use crate::warning::warn;
@@ -17,4 +17,10 @@ pub(super) fn scratch(system: &System<'_>, task: &str, pages: u64) -> Option<Va>
         ));
     }
     start
+}
+
+/// Returns the start of a gigabyte, one of many, behind the middle of what is behind the linear map. Nothing else has tables there.
+pub(super) fn unused_gigabyte(system: &System<'_>, number: u64) -> Va {
+    let behind_linear = linear_range(system.geometry).1.0 + 1;
+    Va(behind_linear + behind_linear.wrapping_neg() / 2 + (number << 30))
 }

@@ -5,9 +5,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use linmap::{Attributes, Change, ChangeError, Memory, Pa, Va, linear_range};
+use linmap::{Attributes, Change, ChangeError, Memory, Pa, Va};
 
-use super::scratch::scratch;
+use super::scratch::{scratch, unused_gigabyte};
 use crate::console::say;
 use crate::ending::fail;
 use crate::system::System;
@@ -51,10 +51,9 @@ fn others() -> impl Iterator<Item = usize> {
     cpu::running().take(CPUS).filter(move |cpu| *cpu != own)
 }
 
-/// Returns the address of a CPU, behind the middle of what is behind the linear map: nothing else has tables there.
+/// Returns the address of a CPU's page.
 fn page(system: &System<'_>, cpu: usize) -> Va {
-    let behind_linear = linear_range(system.geometry).1.0 + 1;
-    Va(behind_linear + behind_linear.wrapping_neg() / 2 + ((cpu as u64) << 30))
+    unused_gigabyte(system, cpu as u64)
 }
 
 fn map(system: &System<'_>, cpu: usize) -> Result<(), ChangeError> {

@@ -93,9 +93,9 @@ const fn may_be_a_leaf(g: Geometry, span: Span) -> bool {
 pub(crate) fn change<P: Platform>(
     locked: &Locked<'_, P>,
     found: &Found,
-    (change, later, span): (LeafChange, bool, Span),
+    wanted: &(LeafChange, bool, Span),
 ) -> Tried {
-    let &Found { table, entry: old, at, .. } = found;
+    let (&Found { table, entry: old, at, .. }, &(ref change, later, span)) = (found, wanted);
     let new = change.of(old, table.level);
     let refused = change.refuse_write_execute && new.is_write_execute();
     let retyped = (old.0 ^ new.0) & Attributes::MEMORY_TYPE.bits() != 0;
@@ -106,7 +106,7 @@ pub(crate) fn change<P: Platform>(
         return Tried::Done;
     }
     if !span.covers(at.first, at.last) || old.is_contiguous() {
-        return resize(locked, found, (change, later, span));
+        return resize(locked, found, wanted);
     }
     locked.store(&table, found.index, new);
     finish(locked, found, (later, span));
@@ -118,7 +118,7 @@ pub(crate) fn change<P: Platform>(
 fn resize<P: Platform>(
     locked: &Locked<'_, P>,
     found: &Found,
-    (change, later, span): (LeafChange, bool, Span),
+    &(change, later, span): &(LeafChange, bool, Span),
 ) -> Tried {
     let (state, &Found { table, index, entry: old, at }) = (locked.state, found);
     let whole = span.covers(at.first, at.last);

@@ -50,14 +50,14 @@ pub(crate) fn change<P: Platform>(
 /// # Errors
 ///
 /// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
     wanted: Wanted,
 ) -> Result<(), ChangeError> {
     let (_, later, span) = wanted;
-    let work = |locked: &Locked<'_, P>, found: &_| change_leaf(locked, found, wanted);
+    let work = |locked: &Locked<'_, P>, found: &_| change_leaf(locked, found, &wanted);
     if in_one_hold(state, platform, (later, span), work)? { Ok(()) } else { leaves(state, platform, wanted) }
 }
 

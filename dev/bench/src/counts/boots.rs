@@ -101,9 +101,9 @@ fn each(map: Map, sizes: &[u64], fixed: bool) -> impl Iterator<Item = Boot> {
 
 /// The boots whose counts are stored: every kind of map, in little time.
 pub(crate) fn stored() -> Vec<Boot> {
-    let large = each(Map::Large, &[4, 64], false);
-    let others = [Map::Pages, Map::Repaint, Map::Park];
-    large.chain(others.into_iter().flat_map(|map| each(map, &[4], false))).collect()
+    let kinds: [(Map, &[u64]); 4] =
+        [(Map::Large, &[4, 64]), (Map::Pages, &[4]), (Map::Repaint, &[4, 64]), (Map::Park, &[4])];
+    kinds.into_iter().flat_map(|(map, sizes)| each(map, sizes, false)).collect()
 }
 
 /// The boots on the page.

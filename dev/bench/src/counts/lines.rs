@@ -9,11 +9,13 @@ use super::counted::Figures;
 use crate::report::{table, thousands};
 
 /// The windows of single operations.
-const OPERATIONS: [&str; 23] = [
+const OPERATIONS: [&str; 25] = [
     "protect_page",
     "protect_run",
     "protect_l2",
     "protect_l1",
+    "map_page",
+    "unmap_page",
     "collapse_l2",
     "page_out",
     "page_flush",
@@ -121,7 +123,7 @@ mod tests {
     fn an_error_says_what_is_missing() {
         let (mut document, mut plugin) = documents();
         plugin["windows"].as_array_mut().unwrap().pop();
-        assert!(figures(&document, &plugin).unwrap_err().contains("protect_page is window 23"));
+        assert!(figures(&document, &plugin).unwrap_err().contains("protect_page is window 25"));
         document["order"]["protect_page"] = 0.into();
         assert!(figures(&document, &plugin).unwrap_err().contains("is window 0"));
         document["order"]["protect_page"] = Value::Null;

@@ -7,11 +7,10 @@ use crate::format::{Geometry, Tlbi, Va};
 use crate::platform::cache::CacheType;
 use crate::platform::hardware::Dsb;
 
-/// All CPUs that use this value, with one count of each primitive for all of them.
+/// A CPU, with one count of each primitive.
 ///
-/// A count is an atomic addition, which is made of exclusives on CPUs without atomic instructions. On memory that is
-/// not cacheable these may fault or never succeed (Arm ARM B2.12.2), so nothing may be counted before the MMU and the
-/// data cache are on. Use [`Cpu`] until then.
+/// Each CPU has a value of its own. A count is a load and a store, so two CPUs that use the same value lose counts, and so may an
+/// interrupt that comes in between.
 #[derive(Debug, Default)]
 pub struct Counting {
     tlbi: AtomicU64,
@@ -31,31 +30,33 @@ impl Counting {
         Uses { tlbi: tlbi.load(Relaxed), dsb: dsb.load(Relaxed), isb: isb.load(Relaxed) }
     }
 
-    /// Adds primitives that were used elsewhere: by assembly, or by CPUs that do not count.
+    /// Adds primitives that were used elsewhere: by assembly, or by [`Cpu`].
+    #[inline]
     pub fn note(&self, uses: Uses) {
-        self.tlbi.fetch_add(uses.tlbi, Relaxed);
-        self.dsb.fetch_add(uses.dsb, Relaxed);
-        self.isb.fetch_add(uses.isb, Relaxed);
+        let Uses { tlbi, dsb, isb } = self.uses().and(uses);
+        self.tlbi.store(tlbi, Relaxed);
+        self.dsb.store(dsb, Relaxed);
+        self.isb.store(isb, Relaxed);
     }
 
     /// Executes and counts a data synchronisation barrier.
     #[inline]
     pub fn dsb(&self, kind: Dsb) {
-        self.dsb.fetch_add(1, Relaxed);
+        count(&self.dsb);
         Cpu.dsb(kind);
     }
 
     /// Executes and counts a context synchronisation event.
     #[inline]
     pub fn isb(&self) {
-        self.isb.fetch_add(1, Relaxed);
+        count(&self.isb);
         Cpu.isb();
     }
 
     /// Issues and counts a TLB invalidation.
     #[inline]
     pub fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.tlbi.fetch_add(1, Relaxed);
+        count(&self.tlbi);
         Cpu.tlbi(op, geometry);
     }
 
@@ -63,4 +64,9 @@ impl Counting {
     pub fn sync_code(&self, cache: CacheType, va: Va, bytes: u64) {
         self.note(Cpu.sync_code(cache, va, bytes));
     }
+}
+
+#[inline]
+fn count(uses: &AtomicU64) {
+    uses.store(uses.load(Relaxed) + 1, Relaxed);
 }
