@@ -257,11 +257,6 @@ unsafe impl Memory for Frames {
     }
 
     #[inline]
-    fn has_one_offset(&self) -> bool {
-        !self.reach.get().apart
-    }
-
-    #[inline]
     fn take(&self) -> Option<Frame> {
         let _taken = self.lock();
         let head = self.chain.get();

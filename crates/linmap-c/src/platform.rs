@@ -153,11 +153,6 @@ unsafe impl<T: NewTables> Memory for Kernel<T> {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         with_exposed_provenance_mut(table.0.wrapping_add(self.offset) as usize)
     }
-
-    #[inline]
-    fn has_one_offset(&self) -> bool {
-        true
-    }
 }
 
 /// A held lock.

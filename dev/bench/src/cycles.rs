@@ -11,21 +11,21 @@ use self::mca::{Llvm, cycles};
 use crate::counts::Machine;
 use crate::report::table;
 
-/// The module whose functions are the library's loops over many entries.
-const MODULE: &str = "linmap::build::fill";
+/// The modules whose functions are the library's loops over many entries: of tables that no walker reaches, and of live ones.
+const MODULES: [&str; 2] = ["linmap::build::fill", "linmap::platform::bulk"];
 
 /// The cores, by their names and as LLVM has them. AmpereOne is what its MIDR calls part 0xac3.
 const CORES: [(&str, &str); 3] = [("N1", "neoverse-n1"), ("V2", "neoverse-v2"), ("AmpereOne", "ampere1")];
 
-/// Prints the cycles of each loop of the module, or of another that `args` names.
+/// Prints the cycles of each loop of these modules, or of another that `args` names.
 ///
 /// # Errors
 ///
 /// There is no llvm-mca of 19 or newer, no image, no function of the module, or one without a loop.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
-    let module = match args {
-        [] => MODULE,
-        [module] if !module.starts_with('-') => module,
+    let modules = match args {
+        [] => MODULES.to_vec(),
+        [module] if !module.starts_with('-') => vec![module.as_str()],
         _ => return Err(format!("expected a module or nothing, not \"{}\"", args.join(" "))),
     };
     let llvm = Llvm::find()?;
@@ -34,8 +34,10 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let image = image.to_str().filter(|_| image.exists());
     let image = image.ok_or("there is no image; `make image` builds it")?;
     let text = machine.says(&llvm.objdump(), &["-d", "-C", "--no-show-raw-insn", image])?;
-    let found = loops(&text, module)?;
-    println!("{}", report(&found, |body, core| cycles(&llvm, body, core))?);
+    for module in modules {
+        let found = loops(&text, module)?;
+        println!("{module}\n\n{}", report(&found, |body, core| cycles(&llvm, body, core))?);
+    }
     Ok(())
 }
 

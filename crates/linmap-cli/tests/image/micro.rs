@@ -7,7 +7,7 @@ use crate::fixed::{FIXED, image};
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-const WINDOWS: [&str; 28] = [
+const WINDOWS: [&str; 30] = [
     "layout",
     "identity_build",
     "switch",
@@ -15,6 +15,8 @@ const WINDOWS: [&str; 28] = [
     "identity_discard",
     "image_map",
     "create_all",
+    "map_page",
+    "unmap_page",
     "module_load_first",
     "module_unload_first",
     "module_load",

@@ -187,28 +187,8 @@ fn series<P: Platform>(
     first: Descriptor,
 ) -> usize {
     let step = 1 << table.shift;
+    let (end, _) = locked.slots(table).series(Descriptor::CONTIGUOUS, (index, last), (first, step));
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
-    // Compares one entry after the other, and stops before `end`.
-    let one_by_one = |mut at: usize, end: usize| {
-        let mut next = value(at);
-        while at < end && is_next(locked.load(table, at), next) {
-            (at, next) = (at + 1, next.wrapping_add(step));
-        }
-        at
-    };
-    // The next entry continues the series, as is known. A run begins and ends at a multiple of eight.
-    let begin = index + (index & 1);
-    let mut end = one_by_one(begin, begin.next_multiple_of(8).min(last + 1));
-    if end.is_multiple_of(8) {
-        for _ in 0..(last + 1).saturating_sub(end) / 8 {
-            let contiguous = (locked.load(table, end).0 ^ first.0) & Descriptor::HOLE.with_contiguous().0;
-            if !locked.eight(table, end, (&mut (value(end) ^ contiguous), step)) {
-                break;
-            }
-            end += 8;
-        }
-    }
-    end = one_by_one(end, last + 1);
     let bits = in_place_bits(locked.geometry.oa_format());
     if (first.0 ^ value(end - 1)) >> bits != 0 {
         // Beyond that address, the format moves high address bits to another field, so addition does not give the next

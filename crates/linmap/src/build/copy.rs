@@ -121,7 +121,7 @@ impl<M: Memory> Copy<'_, M> {
     ) -> usize {
         let mut next = index;
         for to in slots[index..=last].as_chunks_mut::<8>().0 {
-            let eight = self.tables.eight(from.pa, next);
+            let eight = self.tables.slots(from.pa).load_eight(next);
             if eight.iter().fold(0, |all, other| all | other.0 ^ entry.0) & mask != 0 {
                 break;
             }

@@ -59,6 +59,9 @@ impl Descriptor {
     /// The bits in which pages with the same attributes and validity may differ.
     pub(crate) const PAGE: u64 = Self::ADDRESS | CONTIGUOUS;
 
+    /// The bit of a member of a contiguous run.
+    pub(crate) const CONTIGUOUS: u64 = CONTIGUOUS;
+
     /// A hole: invalid, all bits zero.
     pub const HOLE: Self = Self(0);
 

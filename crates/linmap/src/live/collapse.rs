@@ -5,7 +5,7 @@
 //! leaf in it and walk caches drop the table (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry that is smaller
 //! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
-use crate::format::{Attributes, Descriptor, Level, Pa, Span, TableLimits};
+use crate::format::{Attributes, Descriptor, Geometry, Level, Pa, Span, TableLimits};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
@@ -16,7 +16,6 @@ use crate::live::pieces::piece;
 use crate::live::resize;
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
-use crate::live::uniform::{block_for, follow};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, visit_span};
@@ -133,9 +132,9 @@ impl<P: Platform> Collapse<'_, '_, P> {
             (block_for(g, table, raw)?, 1 << table.shift)
         };
         // Under some of its locks only, entries may change meanwhile. What is found is then looked at again under all of them.
-        let alone = self.locked.covers(table.span_of_all(g)).is_ok();
-        let mixed = follow(self.locked, table, raw, step, alone)?;
-        Some(Uniform { leaf, runs: raw.is_contiguous() || mixed })
+        let last = g.entries(table.level) - 1;
+        let (end, runs) = self.locked.slots(table).series(Descriptor::CONTIGUOUS, (0, last), (raw, step));
+        (end > last).then(|| Uniform { leaf, runs: raw.is_contiguous() || runs != 0 })
     }
 
     /// Replaces a table by a leaf or a hole. Returns false if it has to stay.
@@ -267,4 +266,15 @@ impl<P: Platform> LiveVisitor<P> for Collapse<'_, '_, P> {
             None => self.runs(below),
         }
     }
+}
+
+/// Returns the block that maps the same as a table whose first entry is this one, if its leaves are adjacent and may merge.
+#[inline(always)]
+fn block_for(g: Geometry, table: &Table, first: Descriptor) -> Option<Descriptor> {
+    let above = table.level.down(-1);
+    // The bits from those of a page up are in place in all formats, those that are not below 2^48.
+    let within = ((1 << (table.shift + g.index_bits())) - 1) & !(g.page_size() - 1);
+    let is_first =
+        first.is_valid() && first.is_leaf(g, table.level) && first.0 & within & Descriptor::ADDRESS == 0;
+    (is_first && !first.stays_split() && g.makes_leaf(above)).then(|| first.parent(table.level))
 }

@@ -95,25 +95,7 @@ impl<'b> InPlace<'b> {
         if changes == 0 {
             return;
         }
-        let changed = |entry: Descriptor| Descriptor(entry.0 ^ changes);
-        let (mut index, end) = (first, last + 1);
-        if !index.is_multiple_of(2) {
-            locked.store(&table, index, changed(old));
-            index += 1;
-        }
-        // Two eights a turn, which spares half of the turns; then one.
-        for _ in 0..(end - index) / 16 {
-            locked.change_eight::<0>(&table, index, changed);
-            locked.change_eight::<8>(&table, index, changed);
-            index += 16;
-        }
-        for _ in 0..(end - index) / 8 {
-            locked.change_eight::<0>(&table, index, changed);
-            index += 8;
-        }
-        for index in index..end {
-            locked.store(&table, index, changed(locked.load(&table, index)));
-        }
+        locked.slots(&table).flip((first, last + 1), changes);
         if old.is_valid() {
             self.batch.add(table.va(first), table.span_of(last).last, table.shift);
         }

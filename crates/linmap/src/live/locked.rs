@@ -1,7 +1,6 @@
 //! The view of live tables for an operation that holds the locks of its addresses.
 
 use core::convert::Infallible;
-use core::sync::atomic::AtomicU64;
 
 use crate::build::{Counters, Replacement};
 use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
@@ -12,9 +11,7 @@ use crate::live::marks::mark;
 use crate::live::reserve::Reserve;
 use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
-use crate::platform::{
-    Dsb, FOLLOWED, LEADING, Platform, Slot, change_pairs, load_eight, store_eight, with_more_locks,
-};
+use crate::platform::{Dsb, Platform, Slots, SlotsMut, with_more_locks};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -222,59 +219,15 @@ impl<'a, P: Platform> Locked<'a, P> {
         }
     }
 
-    /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it only in its
-    /// address. All these entries are leaves.
+    /// As [`Slots::alike`].
     #[inline(always)]
     pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        // A single entry is not worth a call.
-        if index == last {
-            last + 1
-        } else {
-            self.same_but(Descriptor::ADDRESS, table, (index, last), first).max(index + 1)
-        }
+        self.slots(table).alike((index, last), first)
     }
 
-    /// Returns the index of the first entry, from one on and up to `last`, that differs from `other` in more than these
-    /// bits, or the index after the last.
-    #[inline(never)]
-    pub(crate) fn same_but(
-        &self,
-        bits: u64,
-        table: &Table,
-        (index, last): (usize, usize),
-        other: Descriptor,
-    ) -> usize {
-        let differ = |all: u64, entry: &Descriptor| all | entry.0 ^ other.0;
-        let is_same = |at: usize| differ(0, &self.load(table, at)) & !bits == 0;
-        let mut next = index;
-        // Pairs begin at even indices.
-        if !next.is_multiple_of(2) && next <= last && is_same(next) {
-            next += 1;
-        }
-        if next.is_multiple_of(2) {
-            for _ in 0..(last + 1).saturating_sub(next) / 16 {
-                let eights = [self.load_eight::<0>(table, next), self.load_eight::<8>(table, next)];
-                if eights.as_flattened().iter().fold(0, differ) & !bits != 0 {
-                    break;
-                }
-                next += 16;
-            }
-        }
-        while next <= last && is_same(next) {
-            next += 1;
-        }
-        next
-    }
-
-    /// Returns true if all entries of a table are holes. Others may store to it meanwhile, unless the caller is `alone`.
-    #[inline(never)]
-    pub(crate) fn has_holes_only(&self, table: &Table, alone: bool) -> bool {
-        let entries = self.geometry.entries(table.level);
-        let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
-        // A root may have fewer than eight entries.
-        let eights = if alone { entries & !7 } else { 0 };
-        (0..eights).step_by(8).all(|index| self.load_eight::<0>(table, index).iter().all(is_hole))
-            && (eights..entries).all(|index| is_hole(&self.load(table, index)))
+    /// Returns true if all entries of a table are holes.
+    pub(crate) fn has_holes_only(&self, table: &Table) -> bool {
+        self.slots(table).are_holes((0, self.geometry.entries(table.level) - 1))
     }
 
     /// Returns true if a leaf is in a run that is only partly in a span.
@@ -300,7 +253,21 @@ impl<'a, P: Platform> Locked<'a, P> {
     #[inline]
     fn words(&self, pa: Pa) -> *mut u64 {
         // SAFETY: a table that was reached from the root of a live tree, under a lock of its addresses.
-        if P::PLAIN { unsafe { self.platform.words(pa) } } else { core::ptr::null_mut() }
+        unsafe { Slots::words(self.platform, pa) }
+    }
+
+    /// Returns the entries of a live table.
+    #[inline(always)]
+    pub(crate) fn slots(&self, table: &Table) -> SlotsMut<'a, P> {
+        let slots = self.slots_at((table.pa, table.words));
+        // SAFETY: the effect of stores on users of the addresses is the responsibility of the operation's caller, for whom it is unsafe.
+        unsafe { SlotsMut::new(slots, table.level == self.geometry.root()) }
+    }
+
+    #[inline(always)]
+    fn slots_at(&self, at: (Pa, *mut u64)) -> Slots<'a, P> {
+        // SAFETY: the table was reached from the root of a live tree, under a lock of its addresses.
+        unsafe { Slots::new(self.platform, at) }
     }
 
     /// Returns the table that an entry, which must be a table descriptor, points to.
@@ -312,112 +279,12 @@ impl<'a, P: Platform> Locked<'a, P> {
 
     #[inline(always)]
     pub(crate) fn load(&self, table: &Table, index: usize) -> Descriptor {
-        self.load_at((table.pa, table.words), index)
-    }
-
-    #[inline(always)]
-    fn load_at(&self, (table, words): (Pa, *mut u64), index: usize) -> Descriptor {
-        if P::PLAIN {
-            // SAFETY: the table is live, and its memory plain; it has an entry of that index.
-            return Descriptor(unsafe { AtomicU64::from_ptr(words.add(index)) }.load(FOLLOWED));
-        }
-        // SAFETY: the slot belongs to a table that was reached from the root of a live tree, under the lock.
-        unsafe { self.platform.load(Slot { table, index }) }
-    }
-
-    /// Returns eight adjacent descriptors, from so many after an index on.
-    #[inline(always)]
-    pub(crate) fn load_eight<const AFTER: usize>(&self, table: &Table, index: usize) -> [Descriptor; 8] {
-        if P::PLAIN {
-            // SAFETY: the table is live, and its memory plain; it has these entries.
-            return unsafe { load_eight::<AFTER>(table.words.add(index)) }.map(Descriptor);
-        }
-        core::array::from_fn(|n| self.load(table, index + AFTER + n))
-    }
-
-    /// Replaces eight adjacent descriptors, from so many after an index on.
-    #[inline(always)]
-    pub(crate) fn store_eight<const AFTER: usize>(&self, table: &Table, index: usize, new: [Descriptor; 8]) {
-        if P::PLAIN && !self.stores_root(table) {
-            // SAFETY: as for `load_eight` and `store`.
-            return unsafe { store_eight::<AFTER>(table.words.add(index), new.map(|new| new.0)) };
-        }
-        (0..8).for_each(|n| self.store(table, index + AFTER + n, new[n]));
-    }
-
-    /// Changes eight adjacent descriptors, from so many after an index on.
-    #[inline(always)]
-    pub(crate) fn change_eight<const AFTER: usize>(
-        &self,
-        table: &Table,
-        index: usize,
-        changed: impl Fn(Descriptor) -> Descriptor,
-    ) {
-        self.store_eight::<AFTER>(table, index, self.load_eight::<AFTER>(table, index).map(changed));
-    }
-
-    /// Does the same two descriptors at a time, where a change of more costs registers that the caller would have to save.
-    #[inline(always)]
-    pub(crate) fn change_pairs<const AFTER: usize>(
-        &self,
-        table: &Table,
-        index: usize,
-        changed: impl Fn(Descriptor) -> Descriptor,
-    ) {
-        if !P::PLAIN || self.stores_root(table) {
-            return self.change_eight::<AFTER>(table, index, changed);
-        }
-        // SAFETY: as for `load_eight` and `store`.
-        unsafe { change_pairs::<AFTER>(table.words.add(index), |old| changed(Descriptor(old)).0) };
-    }
-
-    /// Makes holes of the entries from one index to before another.
-    #[inline(always)]
-    pub(crate) fn clear(&self, table: &Table, (mut index, end): (usize, usize)) {
-        while index < end {
-            if index.is_multiple_of(2) && index + 8 <= end {
-                self.store_eight::<0>(table, index, [Descriptor::HOLE; 8]);
-                index += 8;
-            } else {
-                self.store(table, index, Descriptor::HOLE);
-                index += 1;
-            }
-        }
-    }
-
-    /// Returns true if eight entries are `next` and its successors, and advances `next` by eight. All are compared
-    /// without a branch in between.
-    #[inline(always)]
-    pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
-        let [a, b, c, d, e, f, g, h] = self.load_eight::<0>(table, index);
-        let mut is_next = |entry: Descriptor| {
-            let same = entry.0 == *next;
-            *next = next.wrapping_add(step);
-            same
-        };
-        let first_half = is_next(a) & is_next(b) & is_next(c) & is_next(d);
-        first_half & is_next(e) & is_next(f) & is_next(g) & is_next(h)
+        self.slots(table).load(index)
     }
 
     #[inline(always)]
     pub(crate) fn store(&self, table: &Table, index: usize, new: Descriptor) {
-        if self.stores_root(table) {
-            // SAFETY: as below.
-            return unsafe { self.platform.store_root(Slot { table: table.pa, index }, new) };
-        }
-        if P::PLAIN {
-            // SAFETY: as for `load`. The effect on users of the addresses is the responsibility of the operation's
-            // caller, for whom it is unsafe.
-            return unsafe { AtomicU64::from_ptr(table.words.add(index)) }.store(new.0, LEADING);
-        }
-        // SAFETY: as above.
-        unsafe { self.platform.store(Slot { table: table.pa, index }, new) }
-    }
-
-    /// Returns true if the entries of a table are stored through [`Memory::store_root`](crate::Memory::store_root).
-    #[inline(always)]
-    fn stores_root(&self, table: &Table) -> bool {
-        P::STORES_ROOT && table.level == self.geometry.root()
+        self.slots(table).store(index, new);
     }
 
     /// Returns what an [`EntryUpdate`](crate::EntryUpdate) says of a table: its address, and whether it is the root.
@@ -436,7 +303,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         let (mut at, mut shift, mut steps) = ((from.pa, from.words), from.shift, 0);
         let mut index = (span.first - from.base) >> shift;
         while shift >= least {
-            let entry = self.load_at(at, index as usize);
+            let entry = self.slots_at(at).load(index as usize);
             if !entry.is_link() {
                 break;
             }

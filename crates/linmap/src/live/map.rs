@@ -184,7 +184,7 @@ impl Mapping {
         }
         // Only the last can be partly outside the range.
         let last = if self.span.last < table.span_of(last).last { last - 1 } else { last };
-        locked.same_but(0, table, (index + 1, last), Descriptor::HOLE)
+        locked.slots(table).same_but(0, (index + 1, last), Descriptor::HOLE)
     }
 
     /// Returns true if the leaf that a hole becomes is in a contiguous run. The entries from one index to before another
@@ -332,18 +332,8 @@ impl<'m> Fill<'m> {
         let last = oa.0 + (((end - 1 - index) as u64) << table.shift);
         let end = if (oa.0 ^ last) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
         let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
-        let (mut next, step) = (Descriptor::leaf(leaf, g, table.level).0, 1 << table.shift);
-        let mut new = || {
-            let new = Descriptor(next);
-            next = next.wrapping_add(step);
-            new
-        };
-        let mut at = index;
-        while at.is_multiple_of(2) && at + 8 <= end {
-            locked.store_eight::<0>(table, at, core::array::from_fn(|_| new()));
-            at += 8;
-        }
-        (at..end).for_each(|at| locked.store(table, at, new()));
+        let first = Descriptor::leaf(leaf, g, table.level);
+        locked.slots(table).store_series((index, end), (first, 1 << table.shift));
         locked.counters().leaves(table.level, contiguous, (end - index) as i64);
         end
     }

@@ -43,7 +43,6 @@ mod split_to_pages;
 mod stop;
 mod survey;
 mod tlb_batch;
-mod uniform;
 mod unmap;
 
 pub use address_space::AddressSpace;

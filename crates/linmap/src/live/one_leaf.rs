@@ -4,9 +4,9 @@
 //! others have left are those of every hold. Whatever takes more than this is left to the operation's long form, and nothing is stored
 //! then.
 
+use crate::build::OutOfFrames;
 use crate::format::{Attributes, Descriptor, Geometry, Leaf, LeafChange, Span};
 use crate::live::ends::tables_for_ends;
-use crate::live::error::ChangeError;
 use crate::live::invalidated::Invalidated;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::Locked;
@@ -48,7 +48,7 @@ pub(crate) fn in_one_hold<P: Platform>(
     platform: &P,
     (later, span): (bool, Span),
     work: impl Fn(&Locked<'_, P>, &Found) -> Tried,
-) -> Result<bool, ChangeError> {
+) -> Result<bool, OutOfFrames> {
     if !may_be_a_leaf(state.geometry(), span) {
         return Ok(false);
     }
@@ -167,7 +167,7 @@ impl Mapping {
     /// # Errors
     ///
     /// There is none.
-    pub(crate) fn map_one<P: Platform>(&self, state: &MapState, platform: &P) -> Result<bool, ChangeError> {
+    pub(crate) fn map_one<P: Platform>(&self, state: &MapState, platform: &P) -> Result<bool, OutOfFrames> {
         in_one_hold(state, platform, (false, self.span), |locked, found| {
             let &Found { table, index, entry, .. } = found;
             let is_free = !entry.is_valid() && !state.is_leaf(entry, table.level);
@@ -192,7 +192,7 @@ pub(crate) fn unmap_one<P: Platform>(
     state: &MapState,
     platform: &P,
     span: Span,
-) -> Result<bool, ChangeError> {
+) -> Result<bool, OutOfFrames> {
     in_one_hold(state, platform, (false, span), |locked, found| {
         let (g, &Found { table, index, entry, at }) = (locked.geometry, found);
         let is_whole = span.covers(at.first, at.last) && !entry.is_contiguous();

@@ -9,6 +9,7 @@
 //! A range of many entries is claimed, and surveyed and changed piece by piece. Its translations are invalidated once, at
 //! the end: nobody else gets at these addresses before.
 
+use crate::build::OutOfFrames;
 use crate::format::{Change, LeafChange, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
@@ -50,15 +51,20 @@ pub(crate) fn change<P: Platform>(
 /// # Errors
 ///
 /// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
     wanted: Wanted,
 ) -> Result<(), ChangeError> {
-    let (_, later, span) = wanted;
-    let work = |locked: &Locked<'_, P>, found: &_| change_leaf(locked, found, &wanted);
-    if in_one_hold(state, platform, (later, span), work)? { Ok(()) } else { leaves(state, platform, wanted) }
+    if one_leaf(state, platform, &wanted)? { Ok(()) } else { leaves(state, platform, wanted) }
+}
+
+/// Tries the fast way. In a function of its own, which all callers share, and whose stack the long form does not need.
+#[inline(never)]
+fn one_leaf<P: Platform>(state: &MapState, platform: &P, wanted: &Wanted) -> Result<bool, OutOfFrames> {
+    let &(_, later, span) = wanted;
+    in_one_hold(state, platform, (later, span), |locked, found| change_leaf(locked, found, wanted))
 }
 
 /// Surveys the leaves of a span, cuts those at its ends, and changes all of them.

@@ -8,14 +8,14 @@ use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
 use crate::build::{BuildError, OutOfFrames, Tree};
-use crate::format::{Descriptor, Entry, Geometry, Granule, Level, MemoryType, OaFormat, Pa, Va};
+use crate::format::{Descriptor, Entry, Geometry, Level, MemoryType, Pa, Va};
 use crate::live::map_state::MapState;
 use crate::live::reserve::Reserve;
 use crate::plan::Stats;
-use crate::platform::{Memory, Platform, Slot};
+use crate::platform::{Memory, Platform};
 use crate::read::{
-    AtOffset, Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed,
-    count_live, dump_with, translate, visit, visit_series,
+    Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count_collapsed, count_live, dump_with,
+    visit, visit_series,
 };
 
 /// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
@@ -71,11 +71,13 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// [`entry`](Self::entry) says, without the rest.
     #[inline]
     pub fn translate(&self, va: Va) -> Option<Pa> {
-        let root = self.state.root();
-        match self.tables().at_offset(root) {
-            Some(tables) => translate_at_offset(self.state, root, tables, va),
-            None => translate_by(self.state, root, va, |slot, level| self.load(slot, level)),
+        let from_base = self.state.offset_of(va)?;
+        let (entry, shift, level) = self.last_entry(from_base);
+        if !entry.is_valid() || !self.state.is_leaf(entry, level) {
+            return None;
         }
+        let within = (1 << shift) - 1;
+        Some(Pa(entry.next_table(self.geometry()).0 & !within | from_base & within))
     }
 
     /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the
@@ -91,8 +93,7 @@ impl<'a, M: Memory> Reader<'a, M> {
     #[inline(always)]
     pub(crate) fn descriptor(&self, va: Va) -> Option<(Va, Level, Descriptor)> {
         let from_base = self.state.offset_of(va)?;
-        let (entry, shift, level) =
-            last_entry((self.state, self.state.root()), from_base, |slot, level| self.load(slot, level));
+        let (entry, shift, level) = self.last_entry(from_base);
         Some((Va(va.0 & (u64::MAX << shift)), level, entry))
     }
 
@@ -139,9 +140,20 @@ impl<'a, M: Memory> Reader<'a, M> {
         self.state.geometry()
     }
 
+    /// Goes down to the entry that translates an address, which is so many bytes above the map's first one. Returns it with log2 of
+    /// the bytes that it spans, and its level.
     #[inline(always)]
-    fn load(&self, slot: Slot, level: Level) -> Descriptor {
-        self.tables().entry(slot, level).unwrap_or_else(|e| match e {})
+    fn last_entry(&self, from_base: u64) -> (Descriptor, u32, Level) {
+        let (g, tables) = (self.geometry(), self.tables());
+        let (mut table, mut shift, mut level) = (self.state.root(), self.state.root_shift(), g.root());
+        loop {
+            let index = (from_base >> shift) as usize & ((1 << g.index_bits()) - 1);
+            let entry = tables.slots(table).load(index);
+            if shift == g.page_shift() || !entry.is_link() {
+                return (entry, shift, level);
+            }
+            (table, shift, level) = (entry.next_table(g), shift - g.index_bits(), level.down(1));
+        }
     }
 
     /// Returns the tables, for as long as the section lasts.
@@ -165,51 +177,5 @@ pub(crate) fn copy<P: Platform>(state: &MapState, platform: &P, range: (Va, Va))
         if !matches!(copied, Err(BuildError::OutOfFrames { .. })) {
             return copied;
         }
-    }
-}
-
-/// Translates an address in tables at one offset.
-#[inline]
-fn translate_at_offset(state: &MapState, root: Pa, tables: AtOffset, va: Va) -> Option<Pa> {
-    let from_base = state.offset_of(va)?;
-    let (g, load) = (state.geometry(), move |slot| tables.load(slot));
-    let top = (root, g.root());
-    match (g.oa_format(), g.granule()) {
-        (OaFormat::Bits48, Granule::K4) => translate::<12>(top, from_base, load),
-        (OaFormat::Bits48, Granule::K16) => translate::<14>(top, from_base, load),
-        (OaFormat::Bits48, Granule::K64) => translate::<16>(top, from_base, load),
-        _ => translate_by(state, root, va, move |slot, _| tables.load(slot)),
-    }
-}
-
-/// Translates an address in tables of any format.
-#[inline(never)]
-fn translate_by(state: &MapState, root: Pa, va: Va, load: impl Fn(Slot, Level) -> Descriptor) -> Option<Pa> {
-    let from_base = state.offset_of(va)?;
-    let (entry, shift, level) = last_entry((state, root), from_base, load);
-    if !entry.is_valid() || !state.is_leaf(entry, level) {
-        return None;
-    }
-    let within = (1 << shift) - 1;
-    Some(Pa(entry.next_table(state.geometry()).0 & !within | from_base & within))
-}
-
-/// Goes down to the entry that translates an address, which is so many bytes above the map's first one. Returns it with log2 of
-/// the bytes that it spans, and its level.
-#[inline(always)]
-fn last_entry(
-    (state, root): (&MapState, Pa),
-    from_base: u64,
-    load: impl Fn(Slot, Level) -> Descriptor,
-) -> (Descriptor, u32, Level) {
-    let g = state.geometry();
-    let (mut table, mut shift, mut level) = (root, state.root_shift(), g.root());
-    loop {
-        let index = (from_base >> shift) as usize & ((1 << g.index_bits()) - 1);
-        let entry = load(Slot { table, index }, level);
-        if shift == g.page_shift() || !entry.is_link() {
-            return (entry, shift, level);
-        }
-        (table, shift, level) = (entry.next_table(g), shift - g.index_bits(), level.down(1));
     }
 }

@@ -66,11 +66,6 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
         unsafe { self.memory.words(table) }
     }
 
-    #[inline]
-    fn has_one_offset(&self) -> bool {
-        self.memory.has_one_offset()
-    }
-
     fn take(&self) -> Option<Frame> {
         let left = self.count.get().checked_sub(1)?;
         // SAFETY: the list owns the frame, whose address is stored only here or in another frame of the list.

@@ -86,11 +86,6 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
     }
 
     #[inline]
-    fn has_one_offset(&self) -> bool {
-        self.platform.has_one_offset()
-    }
-
-    #[inline]
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: the caller's promise.
         unsafe { self.platform.load(slot) }

@@ -81,7 +81,7 @@ impl Resize {
     #[inline(always)]
     fn dissolve<P: Platform>(&self, locked: &Locked<'_, P>) {
         if let Some(members) = self.dissolves {
-            dissolve(locked, &self.table, self.index, members);
+            locked.slots(&self.table).dissolve(self.index, members);
         }
     }
 
@@ -213,17 +213,4 @@ fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<
     unsafe { locked.platform.park(locked.platform, locked.state.root(), updates) }?;
     locked.state.parked();
     Ok(())
-}
-
-/// Clears the contiguous bit of the run of `members` entries that an entry is in.
-#[inline(always)]
-pub(crate) fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index: usize, members: usize) {
-    // Copied, so that its address stays in a register.
-    let table = *table;
-    let first = index & !(members - 1);
-    // A run has at least 16 members.
-    for n in 0..members >> 4u32 {
-        locked.change_pairs::<0>(&table, first + (n << 4u32), Descriptor::without_contiguous);
-        locked.change_pairs::<8>(&table, first + (n << 4u32), Descriptor::without_contiguous);
-    }
 }

@@ -213,7 +213,7 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
         let last = last.min(index.saturating_add(self.left));
         // Pages in runs and others are compared as one.
         let end = if table.level == Level::PAGE && index != last {
-            locked.same_but(Descriptor::PAGE, table, (index, last), old).max(index + 1)
+            locked.slots(table).same_but(Descriptor::PAGE, (index, last), old).max(index + 1)
         } else {
             locked.alike(table, index, old, last)
         };

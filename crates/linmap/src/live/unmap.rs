@@ -319,7 +319,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             return Ok(index + 1);
         }
         let end = locked.alike(table, index, old, last);
-        locked.clear(table, (index, end));
+        locked.slots(table).clear((index, end));
         locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
         if old.is_valid() {
             self.batch.add(table.va(index), table.span_of(end - 1).last, table.shift);
@@ -429,12 +429,11 @@ fn goes_on<P: Platform>(locked: &Locked<'_, P>, table: &Table, span: Span) -> bo
 
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
     let entries = locked.geometry.entries(table.level);
-    let alone = locked.covers(table.span_of_all(locked.geometry)).is_ok();
-    if !alone {
+    if locked.covers(table.span_of_all(locked.geometry)).is_err() {
         // If two callers remove the last entries at once, each under its own lock, one of them sees the other's store.
         fence(SeqCst);
     }
     // Most tables are in use, and many of them from the start.
     let at_first = (0..entries.min(8)).all(|index| locked.load(table, index) == Descriptor::HOLE);
-    at_first && locked.has_holes_only(table, alone)
+    at_first && locked.has_holes_only(table)
 }

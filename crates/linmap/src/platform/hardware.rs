@@ -319,11 +319,6 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     }
 
     #[inline]
-    fn has_one_offset(&self) -> bool {
-        self.0.has_one_offset()
-    }
-
-    #[inline]
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: the caller's promise.
         unsafe { self.0.load(slot) }

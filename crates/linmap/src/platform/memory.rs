@@ -78,7 +78,6 @@ pub struct Slot {
 ///   atomic accesses, not torn, repeated or left out;
 /// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
 ///   and nothing else, and permits such accesses until the page is given back;
-/// - where [`has_one_offset`](Self::has_one_offset) returns true, that holds until the operation that asked has returned;
 /// - where there is more than one memory, each panics if it is passed a page of another.
 pub unsafe trait Memory {
     /// True if live tables are plain memory at the address that [`words`](Self::words) returns. The library then
@@ -95,16 +94,6 @@ pub unsafe trait Memory {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         _ = table;
         core::ptr::null_mut()
-    }
-
-    /// Returns true if [`words`](Self::words) has each page at its physical address plus the same number, wrapping, and an
-    /// address that is computed from that of another page is as good as its own.
-    ///
-    /// A look-up then asks for the address of the root alone; a page of another memory is refused there, and not at each level.
-    /// The default is false.
-    #[inline(always)]
-    fn has_one_offset(&self) -> bool {
-        false
     }
 
     /// Returns the size of its table pages in bytes. A tree is built only for a geometry with pages of that size.

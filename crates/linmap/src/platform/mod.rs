@@ -3,6 +3,7 @@
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
 pub(crate) mod atomic;
+mod bulk;
 mod cache;
 mod eights;
 mod entry_update;
@@ -18,22 +19,22 @@ mod promise;
 mod readers;
 mod reason;
 mod registers;
+mod slots;
 mod with_readers;
 mod with_reason;
 
 pub use cache::CacheType;
-pub(crate) use eights::{change_pairs, load_eight, store_eight};
 pub use entry_update::EntryUpdate;
 pub use extensions::{HardwareUpdates, Tcr2, Unsupported};
 pub use features::Features;
 pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub(crate) use hardware::{all_locks, leave_to_hardware, with_locks, with_more_locks};
-pub(crate) use memory::{FOLLOWED, LEADING};
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
 pub use readers::{Readers, Section};
 pub use reason::Reason;
 pub use registers::{Registers, RegistersError};
+pub(crate) use slots::{Slots, SlotsMut};
 pub use with_readers::WithReaders;
 pub use with_reason::WithReason;

@@ -184,11 +184,6 @@ unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         self.page(table)
     }
-
-    #[inline]
-    fn has_one_offset(&self) -> bool {
-        true
-    }
 }
 
 /// A lock for data of a single CPU. It panics if it is taken twice, and uses no atomic operation.

@@ -60,7 +60,7 @@ impl<M: Memory> Visitor<Reading<'_, Live<'_, M>>> for Count {
         (index, last): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Self::Stop> {
-        let end = source.reader.alike(table.pa, (index, last), entry);
+        let end = source.reader.slots(table.pa).alike((index, last), entry);
         if let Entry::Leaf(leaf) = decoder.entry(entry) {
             self.stats.count_leaves(table.level, leaf.contiguous, (end - index) as u64);
         }

@@ -8,7 +8,6 @@ mod ptdump;
 mod reader;
 mod series;
 mod table;
-mod translate;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
@@ -16,9 +15,8 @@ pub use collapsed::count_collapsed;
 pub(crate) use count::{count_live, translated};
 pub(crate) use cursor::{Source, Visitor, visit_span, visit_table};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
-pub(crate) use reader::{AtOffset, Live};
+pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use series::visit_series;
 pub(crate) use table::Table;
-pub(crate) use translate::translate;
 pub use walk::{Visited, count, visit};

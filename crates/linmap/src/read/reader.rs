@@ -1,10 +1,9 @@
 //! Sources of tables: a live machine, a dump, a model.
 
 use core::cell::Cell;
-use core::sync::atomic::AtomicU64;
 
 use crate::format::{Descriptor, Geometry, Level, Pa};
-use crate::platform::{FOLLOWED, Memory, Slot, load_eight};
+use crate::platform::{Memory, Slot, Slots};
 use crate::read::cursor::Source;
 use crate::read::table::Table;
 
@@ -114,85 +113,11 @@ impl<'m, M: Memory> Live<'m, M> {
         Self(memory)
     }
 
-    /// Returns the same tables as a value without a type of its own, if all of them are at one offset. `root` is one of them.
+    /// Returns the entries of a table.
     #[inline(always)]
-    pub(crate) fn at_offset(&self, root: Pa) -> Option<AtOffset> {
-        if !M::PLAIN || !self.0.has_one_offset() {
-            return None;
-        }
-        // SAFETY: the root is live, as the creator of this value promised; the memory is plain.
-        Some(AtOffset(unsafe { self.0.words(root) }.wrapping_byte_sub(root.0 as usize)))
-    }
-
-    /// Returns the index after the last entry, from one on and up to `last`, that is known to differ from `entry`, which is the
-    /// first, only in its address. More are looked at by eights.
-    #[inline(always)]
-    pub(crate) fn alike(&self, table: Pa, (index, last): (usize, usize), entry: Descriptor) -> usize {
-        let mut next = index;
-        while next + 7 <= last {
-            let eight = self.eight(table, next);
-            if eight.iter().fold(0, |all, other| all | other.0 ^ entry.0) & !Descriptor::ADDRESS != 0 {
-                break;
-            }
-            next += 8;
-        }
-        next.max(index + 1)
-    }
-
-    /// Returns the index after the last entry, from one on and up to `last`, that is `entry`, which is the first, or that plus a
-    /// multiple of `step`, in sequence.
-    #[inline(always)]
-    pub(crate) fn series(
-        &self,
-        table: Pa,
-        (index, last): (usize, usize),
-        (entry, step): (Descriptor, u64),
-    ) -> usize {
-        let (mut next, mut expected) = (index + 1, entry.0.wrapping_add(step));
-        let is_next = |next, expected| next <= last && self.one(Slot { table, index: next }).0 == expected;
-        // An entry that nothing continues costs no more than this.
-        if !is_next(next, expected) {
-            return next;
-        }
-        while next + 7 <= last {
-            let (mut differ, mut after) = (0, expected);
-            for other in self.eight(table, next) {
-                differ |= other.0 ^ after;
-                after = after.wrapping_add(step);
-            }
-            if differ != 0 {
-                break;
-            }
-            (next, expected) = (next + 8, after);
-        }
-        while is_next(next, expected) {
-            (next, expected) = (next + 1, expected.wrapping_add(step));
-        }
-        next
-    }
-
-    /// Returns a descriptor.
-    #[inline(always)]
-    pub(crate) fn one(&self, Slot { table, index }: Slot) -> Descriptor {
-        if M::PLAIN {
-            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
-            let entry = unsafe { AtomicU64::from_ptr(self.0.words(table).add(index)) };
-            return Descriptor(entry.load(FOLLOWED));
-        }
+    pub(crate) fn slots(&self, table: Pa) -> Slots<'m, M> {
         // SAFETY: the table is live, as the creator of this value promised.
-        unsafe { self.0.load(Slot { table, index }) }
-    }
-
-    /// Returns eight adjacent descriptors.
-    #[inline(always)]
-    pub(crate) fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {
-        if M::PLAIN {
-            // SAFETY: the table is live, as the creator of this value promised; its memory is plain. The caller knows that there are
-            // eight.
-            return unsafe { load_eight::<0>(self.0.words(table).add(index)) }.map(Descriptor);
-        }
-        // SAFETY: the table is live, as the creator of this value promised.
-        core::array::from_fn(|n| unsafe { self.0.load(Slot { table, index: index + n }) })
+        unsafe { Slots::new(self.0, (table, Slots::words(self.0, table))) }
     }
 }
 
@@ -201,26 +126,6 @@ impl<M: Memory> ReadTables for Live<'_, M> {
 
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
-        Ok(self.one(slot))
-    }
-}
-
-/// Live tables, each at its physical address plus the same number. No part of it depends on the memory, so that code which reads
-/// them exists once.
-#[derive(Clone, Copy)]
-pub(crate) struct AtOffset(*mut u64);
-
-impl AtOffset {
-    /// Returns the descriptor in `slot`.
-    #[inline(always)]
-    pub(crate) fn load(self, slot: Slot) -> Descriptor {
-        // SAFETY: the table is live, as for `Live`; its memory is plain, and has each page at this offset.
-        Descriptor(unsafe { AtomicU64::from_ptr(self.word(slot)) }.load(FOLLOWED))
-    }
-
-    /// Returns the address of `slot`.
-    #[inline(always)]
-    pub(crate) fn word(self, slot: Slot) -> *mut u64 {
-        self.0.wrapping_byte_add(slot.table.0 as usize).wrapping_add(slot.index)
+        Ok(self.slots(slot.table).load(slot.index))
     }
 }

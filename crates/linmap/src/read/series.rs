@@ -78,7 +78,7 @@ impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, 
     ) -> Result<usize, Self::Stop> {
         let entry = decoder.entry(descriptor);
         let Entry::Leaf(leaf) = entry else {
-            return Ok(source.reader.alike(table.pa, (index, last), descriptor));
+            return Ok(source.reader.slots(table.pa).alike((index, last), descriptor));
         };
         let end = if index == last {
             last + 1
@@ -87,7 +87,7 @@ impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, 
             let even = 1u64 << in_place_bits(self.geometry.oa_format());
             let room = (even - (leaf.oa.0 & (even - 1))) >> table.shift;
             let last = last.min(index.saturating_add(room as usize).saturating_sub(1));
-            source.reader.series(table.pa, (index, last), (descriptor, 1 << table.shift))
+            source.reader.slots(table.pa).series(0, (index, last), (descriptor, 1 << table.shift)).0
         };
         let visited = Visited::at(table, (index, descriptor), entry, *limits);
         match (self.each)(&visited, (end - index) as u64) {

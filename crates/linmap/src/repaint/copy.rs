@@ -345,7 +345,7 @@ impl<'a, P: Platform> Copy<'a, P> {
             // A run has a multiple of eight members.
             let whole = keeps && self.keeps(from.run_of(index, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
-            *eight = self.locked.load_eight::<0>(from, index).map(|entry| of(entry).0);
+            *eight = self.locked.slots(from).load_eight(index).map(|entry| of(entry).0);
             tally.add(eight, self.locked.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);

@@ -67,7 +67,7 @@ impl<P: Platform> OldTree<'_, P> {
     fn count_pages(&mut self, table: &Table, entries: Range<usize>) {
         let mut tally = Tally::default();
         for index in entries.step_by(8) {
-            tally.add(&self.locked.load_eight::<0>(table, index).map(|entry| entry.0), self.locked.geometry);
+            tally.add(&self.locked.slots(table).load_eight(index).map(|entry| entry.0), self.locked.geometry);
         }
         self.gone.add_leaves(Level::PAGE, false, tally.plain as u64);
         self.gone.add_leaves(Level::PAGE, true, tally.runs as u64);

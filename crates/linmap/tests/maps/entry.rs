@@ -1,13 +1,11 @@
 //! A look-up of one address agrees with a walk of everything, at every geometry.
 
-use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
-use linmap::host::{HostMemory, NoHardware};
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Descriptor, Entry, Frame, Geometry, Half, Level, Memory, Pa,
-    Policy, Slot, TableLimits, Tree, Va,
+    AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Level, Memory, Pa, Policy, Slot,
+    TableLimits, Tree, Va,
 };
 use test_support::geometries;
 
@@ -62,42 +60,13 @@ fn one_address_is_looked_up_as_by_a_walk() {
     }
 }
 
-/// A memory that says nothing of an offset, so that it is asked for each table.
-struct Asked<'m>(&'m HostMemory, Cell<u64>);
-
-// SAFETY: all of it is the memory's own.
-unsafe impl Memory for Asked<'_> {
-    const PLAIN: bool = true;
-
-    unsafe fn words(&self, table: Pa) -> *mut u64 {
-        self.1.set(self.1.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { self.0.words(table) }
-    }
-
-    fn page_size(&self) -> u64 {
-        self.0.page_size()
-    }
-
-    fn take(&self) -> Option<Frame> {
-        self.0.take()
-    }
-
-    fn give(&self, frame: Frame) {
-        self.0.give(frame);
-    }
-}
-
 /// Whatever an entry has in its two lowest bits, at any level: a look-up finds memory where the entry is a valid leaf, and
-/// nowhere else. So it does in a memory with one offset and in one that is asked for each table.
+/// nowhere else.
 #[test]
 fn a_look_up_finds_valid_leaves_and_nothing_else() {
     for g in geometries() {
         let memory = dirty_memory(g, 64);
         let (space, platform) = (space(g, &memory), memory.platform());
-        let (asked, hardware) = (Asked(&memory, Cell::new(0)), NoHardware::default());
-        // SAFETY: nothing locks these tables.
-        let each_asked = unsafe { Combined::new(&asked, &hardware) };
         let mut slots = Vec::new();
         let _ = space.visit(&platform, (Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
             slots.push((visited.va, visited.slot, visited.level));
@@ -119,12 +88,10 @@ fn a_look_up_finds_valid_leaves_and_nothing_else() {
                     _ => None,
                 };
                 assert_eq!(space.translate(&platform, at), expected, "{g:?} {level:?} {bits}");
-                assert_eq!(space.translate(&each_asked, at), expected, "{g:?} {level:?} {bits}");
             }
             // SAFETY: as above.
             unsafe { memory.store(slot, before) };
         }
-        assert!(asked.1.get() > 0, "{g:?}");
     }
 }
 

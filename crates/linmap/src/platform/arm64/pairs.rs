@@ -5,20 +5,20 @@
 
 use core::arch::asm;
 
-/// Loads two words, from so many after the first one on: `AFTER` and `MORE`.
+/// Loads two words, from so many after the first one on.
 ///
 /// # Safety
 ///
 /// They are words of a live table in plain memory.
 #[inline(always)]
-pub(crate) unsafe fn load_pair<const AFTER: usize, const MORE: usize>(first: *mut u64) -> [u64; 2] {
+pub(crate) unsafe fn load_pair<const AFTER: usize>(first: *mut u64) -> [u64; 2] {
     let (low, high);
     // SAFETY: the caller's promise.
     unsafe {
         asm!(
             "ldp {low}, {high}, [{first}, #{at}]",
             first = in(reg) first,
-            at = const (AFTER + MORE) * size_of::<u64>(),
+            at = const AFTER * size_of::<u64>(),
             low = lateout(reg) low,
             high = lateout(reg) high,
             options(nostack, preserves_flags, readonly),
@@ -27,22 +27,19 @@ pub(crate) unsafe fn load_pair<const AFTER: usize, const MORE: usize>(first: *mu
     [low, high]
 }
 
-/// Stores two words, from so many after the first one on: `AFTER` and `MORE`.
+/// Stores two words, from so many after the first one on.
 ///
 /// # Safety
 ///
 /// As for [`load_pair`]. The users of the addresses that the words translate must expect the change.
 #[inline(always)]
-pub(crate) unsafe fn store_pair<const AFTER: usize, const MORE: usize>(
-    first: *mut u64,
-    [low, high]: [u64; 2],
-) {
+pub(crate) unsafe fn store_pair<const AFTER: usize>(first: *mut u64, [low, high]: [u64; 2]) {
     // SAFETY: the caller's promise.
     unsafe {
         asm!(
             "stp {low}, {high}, [{first}, #{at}]",
             first = in(reg) first,
-            at = const (AFTER + MORE) * size_of::<u64>(),
+            at = const AFTER * size_of::<u64>(),
             low = in(reg) low,
             high = in(reg) high,
             options(nostack, preserves_flags),

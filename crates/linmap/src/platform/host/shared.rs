@@ -124,9 +124,4 @@ unsafe impl Memory for SharedMemory {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         self.pages.words(table)
     }
-
-    #[inline]
-    fn has_one_offset(&self) -> bool {
-        true
-    }
 }

@@ -74,11 +74,6 @@ unsafe impl Memory for HostMemory {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         self.pages.words(table)
     }
-
-    #[inline]
-    fn has_one_offset(&self) -> bool {
-        true
-    }
 }
 
 /// Hardware for tables that no CPU uses: barriers and invalidations do nothing.

@@ -1,0 +1,130 @@
+//! The entries of one live table. Each is loaded and stored by an access of its own, also where eight are named at once.
+//!
+//! The loops over many of them are in `bulk.rs`.
+
+use core::ops::Deref;
+use core::sync::atomic::AtomicU64;
+
+use super::eights::{load_eight, store_eight};
+use super::memory::{FOLLOWED, LEADING, Memory, Slot};
+use crate::format::{Descriptor, Pa};
+
+/// The entries of a live table, to be read.
+pub(crate) struct Slots<'m, M> {
+    memory: &'m M,
+    table: Pa,
+    /// Their address if the memory is plain. Null otherwise.
+    words: *mut u64,
+}
+
+/// The entries of a live table, for one who may change them.
+pub(crate) struct SlotsMut<'m, M> {
+    slots: Slots<'m, M>,
+    is_root: bool,
+}
+
+impl<M> Clone for Slots<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Slots<'_, M> {}
+
+impl<'m, M> Deref for SlotsMut<'m, M> {
+    type Target = Slots<'m, M>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Slots<'m, M> {
+        &self.slots
+    }
+}
+
+impl<'m, M: Memory> Slots<'m, M> {
+    /// Returns the entries of the table at this address, whose `words` are what [`words`](Self::words) returns.
+    ///
+    /// # Safety
+    ///
+    /// The table is live, in this memory. It has the indices that methods are called with.
+    #[inline(always)]
+    pub(crate) const unsafe fn new(memory: &'m M, (table, words): (Pa, *mut u64)) -> Self {
+        Self { memory, table, words }
+    }
+
+    /// Returns the address of a table's entries if the memory is plain, null otherwise.
+    ///
+    /// # Safety
+    ///
+    /// It is the address of a live table in this memory.
+    #[inline(always)]
+    pub(crate) unsafe fn words(memory: &M, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        if M::PLAIN { unsafe { memory.words(table) } } else { core::ptr::null_mut() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, index: usize) -> Descriptor {
+        if M::PLAIN {
+            // SAFETY: the table is live, as the creator of this value promised, and its memory plain.
+            return Descriptor(unsafe { AtomicU64::from_ptr(self.words.add(index)) }.load(FOLLOWED));
+        }
+        // SAFETY: the table is live.
+        unsafe { self.memory.load(self.slot(index)) }
+    }
+
+    /// Loads eight adjacent entries.
+    #[inline(always)]
+    pub(crate) fn load_eight(&self, index: usize) -> [Descriptor; 8] {
+        if M::PLAIN {
+            // SAFETY: as for `load`; the caller knows that there are eight.
+            return unsafe { load_eight(self.words.add(index)) }.map(Descriptor);
+        }
+        core::array::from_fn(|n| self.load(index + n))
+    }
+
+    const fn slot(&self, index: usize) -> Slot {
+        Slot { table: self.table, index }
+    }
+}
+
+impl<'m, M: Memory> SlotsMut<'m, M> {
+    /// Returns the entries of a table that `is_root` or is not.
+    ///
+    /// # Safety
+    ///
+    /// Users of the addresses that the table translates expect what is stored.
+    #[inline(always)]
+    pub(crate) const unsafe fn new(slots: Slots<'m, M>, is_root: bool) -> Self {
+        Self { slots, is_root }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, index: usize, new: Descriptor) {
+        if self.is_stored_as_root() {
+            // SAFETY: as below.
+            return unsafe { self.memory.store_root(self.slot(index), new) };
+        }
+        if M::PLAIN {
+            // SAFETY: as for `load`. The users of the addresses expect it, as the creator of this value promised.
+            return unsafe { AtomicU64::from_ptr(self.words.add(index)) }.store(new.0, LEADING);
+        }
+        // SAFETY: as above.
+        unsafe { self.memory.store(self.slot(index), new) }
+    }
+
+    /// Stores eight adjacent entries.
+    #[inline(always)]
+    pub(crate) fn store_eight(&self, index: usize, new: [Descriptor; 8]) {
+        if M::PLAIN && !self.is_stored_as_root() {
+            // SAFETY: as for `load_eight` and `store`.
+            return unsafe { store_eight(self.words.add(index), new.map(|new| new.0)) };
+        }
+        (0..8).for_each(|n| self.store(index + n, new[n]));
+    }
+
+    /// Returns true if the entries are stored by [`Memory::store_root`].
+    #[inline(always)]
+    const fn is_stored_as_root(&self) -> bool {
+        M::STORES_ROOT && self.is_root
+    }
+}
