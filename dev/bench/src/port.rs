@@ -47,8 +47,7 @@ const SLOWER: [(&str, &str, &str); 7] = [
     ("64k", "pages/default", WIDE),
 ];
 /// The reason for single pages.
-const ONE_WAY: &str =
-    "since the fast way also looks for claims, serves leaves of all sizes, and tells readers without a lock";
+const ONE_WAY: &str = "since the fast way also looks for claims, serves leaves of all sizes, and lets readers without a lock know of it";
 /// The reason at 64K pages.
 const WIDE: &str = "since entries with addresses of 52 bits go by the way that serves all sizes";
 

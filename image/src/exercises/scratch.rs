@@ -19,7 +19,7 @@ pub(super) fn scratch(system: &System<'_>, task: &str, pages: u64) -> Option<Va>
     start
 }
 
-/// Returns the start of a gigabyte, one of many, behind the middle of what is behind the linear map. Nothing else has tables there.
+/// Returns the start of a gigabyte, one of nine, behind the middle of what is behind the linear map. Nothing else has tables there.
 pub(super) fn unused_gigabyte(system: &System<'_>, number: u64) -> Va {
     let behind_linear = linear_range(system.geometry).1.0 + 1;
     Va(behind_linear + behind_linear.wrapping_neg() / 2 + (number << 30))

@@ -7,33 +7,42 @@ use linmap::{Attributes, Frame, Memory, Pa, Va};
 use super::counted::counted;
 use super::scratch::unused_gigabyte;
 use super::tally::Tally;
+use super::traffic;
 use crate::report;
 use crate::system::System;
 
-/// The number of the gigabyte that the pages are in: `traffic` has those of its CPUs.
-const GIGABYTE: u64 = 16;
+/// The number of the gigabyte that the pages are in: the first after those of `traffic`.
+const GIGABYTE: u64 = traffic::CPUS as u64;
 
 /// Counts this after it was done once, so that nothing is done for the first time.
 pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     let Some(frame) = tally.done(system.frames.take().ok_or("out of RAM"), "no page") else { return };
     let first = unused_gigabyte(system, GIGABYTE);
     let second = Va(first.0 + system.geometry.page_size());
+    let mut unmapped = true;
     if map(tally, system, first, &frame) {
-        count_beside(tally, system, second, &frame);
-        unmap(tally, system, first);
+        unmapped = count_beside(tally, system, second, &frame) & unmap(tally, system, first);
     }
-    system.frames.give(frame);
+    // A page that is still mapped is not given to others.
+    if unmapped {
+        system.frames.give(frame);
+    }
 }
 
-fn count_beside(tally: &Tally<'_>, system: &System<'_>, va: Va, frame: &Frame) {
+/// Returns true if nothing stays mapped.
+fn count_beside(tally: &Tally<'_>, system: &System<'_>, va: Va, frame: &Frame) -> bool {
     for counts in [false, true] {
         let (mapped, mapping) = counted(system, || map(tally, system, va, frame));
         let (unmapped, unmapping) = counted(system, || unmap(tally, system, va));
-        if counts && mapped && unmapped {
+        if !mapped || !unmapped {
+            return !mapped || unmapped;
+        }
+        if counts {
             report::window("map_page", &mapping, &[]);
             report::window("unmap_page", &unmapping, &[]);
         }
     }
+    true
 }
 
 #[inline]

@@ -14,7 +14,7 @@ use crate::system::System;
 use crate::{cpu, parking, smp};
 
 /// The most CPUs that take part.
-const CPUS: usize = 8;
+pub(super) const CPUS: usize = 8;
 
 static ON: AtomicBool = AtomicBool::new(false);
 

@@ -45,7 +45,7 @@ impl<'b> InPlace<'b> {
     #[inline(always)]
     fn page_table<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table) {
         let (first, last) = table.entries_of(self.span, locked.geometry);
-        self.all_alike(locked, *table, (first, last), locked.load(table, first));
+        self.all_alike(locked, table, (first, last), locked.load(table, first));
     }
 
     #[inline(always)]
@@ -73,7 +73,7 @@ impl<'b> InPlace<'b> {
             let end = if self.alike { locked.alike(table, index, old, last) } else { index + 1 };
             match end - index {
                 1 => self.one(locked, table, index, old),
-                _ => self.all_alike(locked, *table, (index, end - 1), old),
+                _ => self.all_alike(locked, table, (index, end - 1), old),
             }
             Ok::<_, Infallible>(end)
         });
@@ -87,7 +87,7 @@ impl<'b> InPlace<'b> {
     fn all_alike<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
-        table: Table,
+        table: &Table,
         (first, last): (usize, usize),
         old: Descriptor,
     ) {
@@ -95,7 +95,7 @@ impl<'b> InPlace<'b> {
         if changes == 0 {
             return;
         }
-        locked.slots(&table).flip((first, last + 1), changes);
+        locked.slots(table).flip((first, last + 1), changes);
         if old.is_valid() {
             self.batch.add(table.va(first), table.span_of(last).last, table.shift);
         }

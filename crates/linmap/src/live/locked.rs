@@ -225,11 +225,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         self.slots(table).alike((index, last), first)
     }
 
-    /// Returns true if all entries of a table are holes.
-    pub(crate) fn has_holes_only(&self, table: &Table) -> bool {
-        self.slots(table).are_holes((0, self.geometry.entries(table.level) - 1))
-    }
-
     /// Returns true if a leaf is in a run that is only partly in a span.
     #[inline]
     pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor, span: Span) -> bool {
@@ -266,7 +261,8 @@ impl<'a, P: Platform> Locked<'a, P> {
 
     #[inline(always)]
     fn slots_at(&self, at: (Pa, *mut u64)) -> Slots<'a, P> {
-        // SAFETY: the table was reached from the root of a live tree, under a lock of its addresses.
+        // SAFETY: the table was reached from the root of a live tree under a lock of its addresses, or is of a tree that only the caller
+        // still knows.
         unsafe { Slots::new(self.platform, at) }
     }
 

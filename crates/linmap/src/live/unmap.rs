@@ -433,7 +433,5 @@ fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
         // If two callers remove the last entries at once, each under its own lock, one of them sees the other's store.
         fence(SeqCst);
     }
-    // Most tables are in use, and many of them from the start.
-    let at_first = (0..entries.min(8)).all(|index| locked.load(table, index) == Descriptor::HOLE);
-    at_first && locked.has_holes_only(table)
+    locked.slots(table).are_holes((0, entries - 1))
 }

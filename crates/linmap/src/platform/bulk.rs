@@ -1,6 +1,6 @@
-//! The loops over many entries of a live table. None is inlined, so that what they take can be seen.
+//! The loops over many entries of a live table, in functions of their own, so that `make cycles` finds them.
 //!
-//! Others may store to the table while it is compared. What is stored, only the caller stores to.
+//! Others may store to entries that are compared. Only the caller stores to those that it changes.
 
 use super::memory::Memory;
 use super::slots::{Slots, SlotsMut};
@@ -11,7 +11,7 @@ const CHUNK: usize = 16;
 
 impl<M: Memory> Slots<'_, M> {
     /// Returns the index after the last entry, from `first` at an index on and up to `last`, that differs from it only in its address.
-    /// All of them are leaves, or all are holes.
+    /// All of them are of the same kind.
     #[inline(always)]
     pub(crate) fn alike(self, (index, last): (usize, usize), first: Descriptor) -> usize {
         // A single entry is not worth a call.
@@ -52,9 +52,9 @@ impl<M: Memory> Slots<'_, M> {
         next
     }
 
-    /// Returns the index of the first entry, from one on and up to `last`, that does not continue a series in more than these bits:
-    /// `first`, and from entry to entry `step` more. If there is none, the index after the last. Returns besides in which of the bits
-    /// some of the entries differ from the series.
+    /// Returns the index of the first entry, after one that is `first` and up to `last`, that differs from a series in other bits than
+    /// these: from entry to entry the series has `step` more. If there is none, the index after the last. Returns as well those of the
+    /// bits in which an entry before it differs.
     #[inline(never)]
     pub(crate) fn series(
         self,
@@ -77,7 +77,8 @@ impl<M: Memory> Slots<'_, M> {
             for _ in 0..CHUNK.min(last + 1 - next) {
                 let more = self.load(next).0 ^ expected;
                 if more & !bits != 0 {
-                    return (next, all);
+                    // The first is known, whatever others have stored there since.
+                    return (next.max(index + 1), all);
                 }
                 (differs, all) = (more, all | more);
                 (next, expected) = (next + 1, expected.wrapping_add(step));
@@ -153,5 +154,95 @@ impl<M: Memory> SlotsMut<'_, M> {
             index += 8;
         }
         (index..end).for_each(|index| self.store(index, new()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::format::{Geometry, Granule, OaFormat};
+    use crate::platform::Memory;
+    use crate::platform::host::HostMemory;
+    use test_support::prelude::*;
+
+    /// Calls `work` for the entries of a table, and returns what they are then.
+    fn with_table<R>(entries: &[u64], work: impl FnOnce(SlotsMut<'_, HostMemory>) -> R) -> (R, Vec<u64>) {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+        let memory = HostMemory::new(g, 1);
+        let mut frame = memory.take().expect("a page");
+        memory.slots(&mut frame)[..entries.len()].copy_from_slice(entries);
+        // SAFETY: the page is this function's, and no CPU uses it as a table.
+        let slots = unsafe {
+            let slots = Slots::new(&memory, (frame.pa(), Slots::words(&memory, frame.pa())));
+            SlotsMut::new(slots, false)
+        };
+        let result = work(slots);
+        let after = memory.slots(&mut frame)[..entries.len()].to_vec();
+        memory.give(frame);
+        (result, after)
+    }
+
+    /// Entries that continue each other, in runs or not, but for some.
+    fn entries() -> impl Strategy<Value = (Vec<u64>, usize, usize)> {
+        let entry = (0u64..8, 0u64..12);
+        let table = proptest::collection::vec(entry, 1..72).prop_map(|kinds| {
+            let value = |n: usize, (run, odd): (u64, u64)| {
+                let contiguous = if run == 0 { Descriptor::CONTIGUOUS } else { 0 };
+                (0x4000_0703 + ((n as u64) << 12)) ^ contiguous ^ if odd == 0 { 1 << 54 } else { 0 }
+            };
+            kinds.into_iter().enumerate().map(|(n, kind)| value(n, kind)).collect::<Vec<_>>()
+        });
+        (table, 0usize..72, 0usize..72).prop_map(|(table, a, b)| {
+            let (a, b) = (a % table.len(), b % table.len());
+            (table, a.min(b), a.max(b))
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn loops_compare_as_one_by_one((table, index, last) in entries(), ignored in 0usize..3) {
+            let bits = [0, Descriptor::CONTIGUOUS, Descriptor::PAGE][ignored];
+            let end = |differs: &dyn Fn(usize) -> u64| {
+                (index..=last).find(|n| differs(*n) & !bits != 0).unwrap_or(last + 1)
+            };
+            let other = |n: usize| table[n] ^ table[index];
+            let same = |slots: SlotsMut<'_, _>| slots.same_but(bits, (index, last), Descriptor(table[index]));
+            prop_assert_eq!(with_table(&table, same).0, end(&other));
+            let next = |n: usize| table[n] ^ (table[index] + ((n - index) as u64) * 0x1000);
+            let series = |slots: SlotsMut<'_, _>| slots.series(bits, (index, last), (Descriptor(table[index]), 0x1000));
+            let expected = end(&next);
+            let differ = (index..expected).fold(0, |all, n| all | next(n));
+            prop_assert_eq!(with_table(&table, series).0, (expected, differ));
+            let holes = |slots: SlotsMut<'_, _>| slots.are_holes((index, last));
+            prop_assert!(!with_table(&table, holes).0);
+            prop_assert!(with_table(&vec![0; table.len()], holes).0);
+        }
+
+        #[test]
+        fn loops_store_as_one_by_one((table, index, end) in entries()) {
+            let expected = |new: &dyn Fn(usize) -> u64| -> Vec<u64> {
+                (0..table.len()).map(|n| if (index..end).contains(&n) { new(n) } else { table[n] }).collect()
+            };
+            let flip = |slots: SlotsMut<'_, _>| slots.flip((index, end), 1 << 7);
+            prop_assert_eq!(with_table(&table, flip).1, expected(&|n| table[n] ^ 1 << 7));
+            let store = |slots: SlotsMut<'_, _>| slots.store_series((index, end), (Descriptor(3), 0x1000));
+            prop_assert_eq!(with_table(&table, store).1, expected(&|n| 3 + (n - index) as u64 * 0x1000));
+            let clear = |slots: SlotsMut<'_, _>| slots.clear((index, end));
+            prop_assert_eq!(with_table(&table, clear).1, expected(&|_| 0));
+        }
+
+        #[test]
+        fn a_run_is_dissolved_and_nothing_else((table, index, _) in entries()) {
+            let dissolve = |slots: SlotsMut<'_, _>| slots.dissolve(index % 64, 16);
+            let whole: Vec<u64> = table.iter().copied().cycle().take(64).collect();
+            let run = (index % 64) & !15..((index % 64) & !15) + 16;
+            let new = |n: usize| if run.contains(&n) { whole[n] & !Descriptor::CONTIGUOUS } else { whole[n] };
+            prop_assert_eq!(with_table(&whole, dissolve).1, (0..64).map(new).collect::<Vec<_>>());
+        }
     }
 }

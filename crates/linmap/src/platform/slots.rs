@@ -1,4 +1,4 @@
-//! The entries of one live table. Each is loaded and stored by an access of its own, also where eight are named at once.
+//! The entries of one live table. Each is loaded and stored by an access of its own, even where eight are named at once.
 //!
 //! The loops over many of them are in `bulk.rs`.
 
@@ -41,11 +41,13 @@ impl<'m, M> Deref for SlotsMut<'m, M> {
 }
 
 impl<'m, M: Memory> Slots<'m, M> {
-    /// Returns the entries of the table at this address, whose `words` are what [`words`](Self::words) returns.
+    /// Returns the entries of the table at this address and with these words.
     ///
     /// # Safety
     ///
-    /// The table is live, in this memory. It has the indices that methods are called with.
+    /// The table is live, in this memory, for as long as the value and its copies are used, and the words are what
+    /// [`words`](Self::words) returns. Each index that a method is called with is one of an entry, and so are the seven after it where
+    /// eight are named.
     #[inline(always)]
     pub(crate) const unsafe fn new(memory: &'m M, (table, words): (Pa, *mut u64)) -> Self {
         Self { memory, table, words }
@@ -76,7 +78,7 @@ impl<'m, M: Memory> Slots<'m, M> {
     #[inline(always)]
     pub(crate) fn load_eight(&self, index: usize) -> [Descriptor; 8] {
         if M::PLAIN {
-            // SAFETY: as for `load`; the caller knows that there are eight.
+            // SAFETY: as for `load`, and there are eight.
             return unsafe { load_eight(self.words.add(index)) }.map(Descriptor);
         }
         core::array::from_fn(|n| self.load(index + n))
@@ -92,7 +94,8 @@ impl<'m, M: Memory> SlotsMut<'m, M> {
     ///
     /// # Safety
     ///
-    /// Users of the addresses that the table translates expect what is stored.
+    /// `is_root` is true for the root. Users of the addresses that the table translates expect what is stored, and nobody else stores to
+    /// these entries meanwhile.
     #[inline(always)]
     pub(crate) const unsafe fn new(slots: Slots<'m, M>, is_root: bool) -> Self {
         Self { slots, is_root }

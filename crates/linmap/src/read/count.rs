@@ -1,4 +1,4 @@
-//! Counts what live tables hold. Entries that differ only in their addresses are counted by eights.
+//! Counts what live tables hold. Entries that differ only in their addresses are counted together.
 //!
 //! Live tables can all be read, and an entry may be read twice. For other sources each slot is read once (`walk.rs`).
 

@@ -10,7 +10,8 @@ use crate::platform::hardware::Dsb;
 /// A CPU, with one count of each primitive.
 ///
 /// Each CPU has a value of its own. A count is a load and a store, so two CPUs that use the same value lose counts, and so may an
-/// interrupt that comes in between.
+/// interrupt that comes in between. The memory is to be accessed with the same attributes throughout: nothing is counted before the MMU
+/// and the caches are on. Use [`Cpu`] until then.
 #[derive(Debug, Default)]
 pub struct Counting {
     tlbi: AtomicU64,
