@@ -10,8 +10,6 @@
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use arrayvec::ArrayVec;
-
 /// The word of a CPU that does not read.
 const AWAY: u64 = 0;
 
@@ -82,21 +80,24 @@ impl<const CPUS: usize> Readers<CPUS> {
 /// Pages that wait for readers, each with its moment, the oldest first.
 #[derive(Debug)]
 pub struct Retired<const ROOM: usize> {
-    pages: ArrayVec<(u64, u64), ROOM>,
-    /// Those before this one are free again.
-    next: usize,
+    /// The page with the number `n` is at `n % ROOM`.
+    pages: [(u64, u64); ROOM],
+    /// The number of pages that have left the list.
+    head: usize,
+    /// The number of pages that have entered it.
+    tail: usize,
 }
 
 impl<const ROOM: usize> Retired<ROOM> {
     /// Returns an empty list.
     #[expect(clippy::new_without_default, reason = "it is for statics")]
     pub const fn new() -> Self {
-        Self { pages: ArrayVec::new_const(), next: 0 }
+        Self { pages: [(0, 0); ROOM], head: 0, tail: 0 }
     }
 
     /// Returns the number of pages that wait.
     pub fn len(&self) -> usize {
-        self.pages.len() - self.next
+        self.tail - self.head
     }
 
     /// Returns true if none waits.
@@ -106,7 +107,12 @@ impl<const ROOM: usize> Retired<ROOM> {
 
     /// Adds a page that has no pointer any more. Returns false, and does nothing, if there is no room.
     pub fn add<const CPUS: usize>(&mut self, readers: &Readers<CPUS>, page: u64) -> bool {
-        self.pages.try_push((page, readers.begin_moment())).is_ok()
+        let has_room = self.len() < ROOM;
+        if has_room {
+            self.pages[self.tail % ROOM] = (page, readers.begin_moment());
+            self.tail += 1;
+        }
+        has_room
     }
 
     /// Hands out the pages that no CPU below a number can be reading any more.
@@ -117,13 +123,13 @@ impl<const ROOM: usize> Retired<ROOM> {
         mut free: impl FnMut(u64),
     ) {
         let oldest = readers.oldest(cpus);
-        let waiting = &self.pages[self.next..];
-        let released = waiting.iter().take_while(|(_, moment)| *moment <= oldest);
-        self.next += released.inspect(|(page, _)| free(*page)).count();
-        // Those that still wait move to the front once they are few, so that the list moves seldom.
-        if self.next >= self.len() {
-            self.pages.drain(..self.next);
-            self.next = 0;
+        while !self.is_empty() {
+            let (page, moment) = self.pages[self.head % ROOM];
+            if moment > oldest {
+                break;
+            }
+            free(page);
+            self.head += 1;
         }
     }
 }
@@ -181,15 +187,37 @@ mod tests {
         assert_eq!(freed(&mut list, &readers), [10]);
     }
 
+    /// `early` pages leave the list first, while the others still wait. Their room can be used at once.
     #[test]
     fn a_full_list_takes_no_page_and_loses_none() {
-        let (readers, mut list) = (Readers::<3>::new(), Retired::new());
-        for round in 0..10 {
-            let section = readers.begin(0);
-            assert!((0..4).all(|page| list.add(&readers, round + page)));
-            assert!(!list.add(&readers, 99));
-            readers.end(0, section);
-            assert_eq!(freed(&mut list, &readers), [round, round + 1, round + 2, round + 3]);
+        for early in 0..=4 {
+            let (readers, mut list) = (Readers::<3>::new(), Retired::new());
+            for round in (0..100).step_by(10) {
+                let pages = |range: std::ops::Range<u64>| range.map(|page| round + page).collect::<Vec<_>>();
+                let add = |list: &mut Retired<4>, range| {
+                    pages(range).into_iter().all(|page| list.add(&readers, page))
+                };
+                let first = readers.begin(0);
+                assert!(add(&mut list, 0..early));
+                let second = readers.begin(1);
+                assert!(add(&mut list, early..4));
+                assert!(!list.add(&readers, 99));
+                readers.end(0, first);
+                assert_eq!(freed(&mut list, &readers), pages(0..early));
+                assert!(add(&mut list, 4..4 + early));
+                assert!(!list.add(&readers, 99));
+                readers.end(1, second);
+                assert_eq!(freed(&mut list, &readers), pages(early..4 + early));
+            }
+        }
+    }
+
+    /// Tells the other threads that it is over, even if this one panics: else they would go on for ever.
+    struct Over<'o>(&'o AtomicBool);
+
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
         }
     }
 
@@ -224,6 +252,7 @@ mod tests {
                     }
                 });
             }
+            let _over = Over(&over);
             let mut changes = 0;
             let few = |read: &AtomicU64| read.load(Ordering::Relaxed) < 10_000;
             while changes < 50_000 || read.iter().any(few) {
@@ -235,7 +264,6 @@ mod tests {
                 assert!(list.add(&readers, before), "there are no more pages");
                 changes += 1;
             }
-            over.store(true, Ordering::Relaxed);
         });
         // All threads have left their sections.
         list.release(&readers, THREADS, free);
