@@ -71,7 +71,7 @@ impl<P: Platform> LeafVisitor<P> for Walk<'_> {
         let mut end = index + 1;
         if old.is_leaf(locked.geometry, table.level) {
             *any = true;
-            end = locked.alike(table, index, old, last);
+            end = locked.slots(table).alike((index, last), old);
             if refused.is_none() {
                 found.leaves(locked, (*change, *alias), (table, index, end - 1), old)?;
             }

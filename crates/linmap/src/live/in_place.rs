@@ -70,7 +70,7 @@ impl<'b> InPlace<'b> {
         old: Descriptor,
     ) -> usize {
         let Ok(end) = locked.each_leaf(table, at, old, |(index, last), old| {
-            let end = if self.alike { locked.alike(table, index, old, last) } else { index + 1 };
+            let end = if self.alike { locked.slots(table).alike((index, last), old) } else { index + 1 };
             match end - index {
                 1 => self.one(locked, table, index, old),
                 _ => self.all_alike(locked, table, (index, end - 1), old),

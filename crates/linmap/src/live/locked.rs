@@ -219,12 +219,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         }
     }
 
-    /// As [`Slots::alike`].
-    #[inline(always)]
-    pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        self.slots(table).alike((index, last), first)
-    }
-
     /// Returns true if a leaf is in a run that is only partly in a span.
     #[inline]
     pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor, span: Span) -> bool {

@@ -19,6 +19,9 @@ use crate::live::tlb_batch::finish_one;
 use crate::platform::Platform;
 use crate::read::Table;
 
+/// A change, whether its invalidations are left to a flush, and the span.
+pub(crate) type Wanted = (LeafChange, bool, Span);
+
 /// The result of a try.
 pub(crate) enum Tried {
     Done,
@@ -90,11 +93,7 @@ const fn may_be_a_leaf(g: Geometry, span: Span) -> bool {
 
 /// A change of the permissions or the validity of a span.
 #[inline(always)]
-pub(crate) fn change<P: Platform>(
-    locked: &Locked<'_, P>,
-    found: &Found,
-    wanted: &(LeafChange, bool, Span),
-) -> Tried {
+pub(crate) fn change<P: Platform>(locked: &Locked<'_, P>, found: &Found, wanted: &Wanted) -> Tried {
     let (&Found { table, entry: old, at, .. }, &(ref change, later, span)) = (found, wanted);
     let new = change.of(old, table.level);
     let refused = change.refuse_write_execute && new.is_write_execute();
@@ -115,11 +114,7 @@ pub(crate) fn change<P: Platform>(
 
 /// Cuts a larger leaf, or dissolves a run, and changes the part in the span.
 #[inline(never)]
-fn resize<P: Platform>(
-    locked: &Locked<'_, P>,
-    found: &Found,
-    &(change, later, span): &(LeafChange, bool, Span),
-) -> Tried {
+fn resize<P: Platform>(locked: &Locked<'_, P>, found: &Found, &(change, later, span): &Wanted) -> Tried {
     let (state, &Found { table, index, entry: old, at }) = (locked.state, found);
     let whole = span.covers(at.first, at.last);
     let dissolves = locked.run(&table, old);

@@ -85,7 +85,7 @@ pub(crate) fn piece<P: Platform>(
         let mut at = most;
         if table.level != Level::PAGE {
             // There may be tables among them.
-            at = locked.alike(&table, index, locked.load(&table, index), most) - 1;
+            at = locked.slots(&table).alike((index, most), locked.load(&table, index)) - 1;
         }
         left = left.saturating_sub((at - index + 1) * each);
         let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);

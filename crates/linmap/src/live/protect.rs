@@ -18,14 +18,11 @@ use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
 use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
-use crate::live::one_leaf::{change as change_leaf, in_one_hold};
+use crate::live::one_leaf::{Wanted, change as change_leaf, in_one_hold};
 use crate::live::stop::Stop;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-
-/// A change, whether its invalidations are left to a flush, and the span.
-type Wanted = (LeafChange, bool, Span);
 
 /// Changes a range of pages.
 ///

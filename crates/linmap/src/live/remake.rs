@@ -94,7 +94,7 @@ impl<P: Platform> LeafVisitor<P> for Surveyor<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         let Found { changes, leaves } = &mut self.found;
         // All of them go out, whatever they are. Refused are those that are no leaves.
         leaves.leaves(locked, (LeafChange::REMOVE, self.span), (table, index, end - 1), old)?;
@@ -164,7 +164,7 @@ impl<P: Platform> LeafVisitor<P> for Fits<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         let leaf = table.run_of(index, locked.run(table, old).unwrap_or(1));
         match self.remade.misfit(leaf) {
             None => Ok(end),
@@ -213,7 +213,7 @@ impl<P: Platform> LiveVisitor<P> for Out<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         // The same bits in all of them, which differ only in their addresses.
         let bits = old.0 ^ old.taken_out().0;
         if bits != 0 && old.is_leaf(locked.geometry, table.level) {
@@ -260,7 +260,7 @@ impl<P: Platform> LiveVisitor<P> for Back<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         if old.is_leaf(locked.geometry, table.level) {
             for at in index..end {
                 let new = self.remade.leaf(locked.load(table, at), table.va(at), table.level);

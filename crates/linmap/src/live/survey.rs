@@ -215,7 +215,7 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
         let end = if table.level == Level::PAGE && index != last {
             locked.slots(table).same_but(Descriptor::PAGE, (index, last), old).max(index + 1)
         } else {
-            locked.alike(table, index, old, last)
+            locked.slots(table).alike((index, last), old)
         };
         self.take(end - index)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;

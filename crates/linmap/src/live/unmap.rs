@@ -223,7 +223,7 @@ impl<P: Platform> LeafVisitor<P> for WholeLeaves {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        let end = locked.alike(table, index, old, last.min(index.saturating_add(self.left)));
+        let end = locked.slots(table).alike((index, last.min(index.saturating_add(self.left))), old);
         self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
         if !old.is_leaf(locked.geometry, table.level) {
             let va = table.va(index).max(self.span.first);
@@ -318,7 +318,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if old == Descriptor::HOLE {
             return Ok(index + 1);
         }
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         locked.slots(table).clear((index, end));
         locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
         if old.is_valid() {
@@ -402,7 +402,7 @@ impl<P: Platform> LiveVisitor<P> for Uncount {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let end = locked.alike(table, index, old, last);
+        let end = locked.slots(table).alike((index, last), old);
         if old.is_leaf(locked.geometry, table.level) {
             locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
         }
@@ -428,12 +428,9 @@ fn goes_on<P: Platform>(locked: &Locked<'_, P>, table: &Table, span: Span) -> bo
 }
 
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
-    let entries = locked.geometry.entries(table.level);
     if locked.covers(table.span_of_all(locked.geometry)).is_err() {
         // If two callers remove the last entries at once, each under its own lock, one of them sees the other's store.
         fence(SeqCst);
     }
-    // Most tables are in use, and many of them from the start.
-    let at_first = (0..entries.min(8)).all(|index| locked.load(table, index) == Descriptor::HOLE);
-    at_first && locked.slots(table).are_holes((0, entries - 1))
+    locked.slots(table).are_holes(locked.geometry.entries(table.level))
 }

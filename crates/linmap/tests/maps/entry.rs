@@ -169,7 +169,7 @@ struct Fickle<'m> {
     loads: Cell<u32>,
 }
 
-// SAFETY: all of it is the memory's own, but for one slot, of which each load is what some CPU has stored there.
+// SAFETY: the memory below does it all. Only the loads of one slot differ, as if another CPU had stored a hole there.
 unsafe impl Memory for Fickle<'_> {
     fn page_size(&self) -> u64 {
         self.memory.page_size()
@@ -192,7 +192,7 @@ unsafe impl Memory for Fickle<'_> {
     }
 }
 
-/// A leaf that goes away while it is read has been one of the series, each of which has one leaf at least.
+/// Every series has at least one leaf, even if that leaf goes away while the series is read.
 #[test]
 fn a_series_has_the_leaf_that_it_begins_with() {
     for g in geometries() {
