@@ -60,14 +60,13 @@ impl Register {
     /// The number of registers that load a tree.
     pub(crate) const SLOTS: usize = 5;
 
-    /// Returns the root that a value of one that loads a tree names (D24.2, TTBR1_EL1): with 52-bit addresses bits 5:2 hold
-    /// bits 51:48.
+    /// Returns the root that a value of one that loads a tree names (D24.2, TTBR1_EL1): bits 47:1, so that a root of two entries
+    /// may begin at each 16 bytes. With 52-bit addresses it begins at 64 bytes, and bits 5:2 hold bits 51:48.
     pub(crate) const fn root(value: u64, format: OaFormat) -> u64 {
-        let high = match format {
-            OaFormat::Bits48 => 0,
-            OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2u32 & 0xf) << 48u32,
-        };
-        value & 0x0000_ffff_ffff_ffc0 | high
+        match format {
+            OaFormat::Bits48 => value & 0x0000_ffff_ffff_fffe,
+            OaFormat::Lpa | OaFormat::Lpa2 => value & 0x0000_ffff_ffff_ffc0 | (value >> 2u32 & 0xf) << 48u32,
+        }
     }
 
     /// Returns true for one that loads the tree of an upper half, which is the kernel's.

@@ -427,3 +427,18 @@ fn what_is_beside_a_small_root() {
         assert_eq!(m.so_far().contains(&(Grade::Breach, Rule::Unfilled)), is_wrong, "cpu {by}");
     }
 }
+
+/// Roots of two words lie 16 bytes apart, and each CPU runs a process of its own.
+#[test]
+fn roots_of_two_words() {
+    // 40 bits in the lower half: two entries of level 0.
+    let tcr = TCR & !63 | 24;
+    for (asid, expected) in [(3_u64, &[][..]), (4, &[(Grade::Suspect, Rule::Stale)])] {
+        let mut m = Machine::new(Core::WEAK, 2);
+        m.msr(Register::Tcr, tcr).isb().process(SPARE).process(OTHER);
+        m.store(SPARE + 0x10, table(OTHER + 0x1000)).dsb(Ishst);
+        m.on(1).msr(Register::Tcr, tcr).isb().load(SPARE + 0x10, 4).on(0).load(SPARE, 3);
+        m.store(SPARE + 0x3000, 0).dsb(Ishst).tlbi(Tlb::Aside1is, asid << 48u64).dsb(Ish).leave();
+        assert_eq!(m.found(), expected, "ASID {asid}");
+    }
+}
