@@ -3,7 +3,6 @@
 mod alias_survey;
 mod both_sides;
 mod budget;
-mod cuts;
 mod extents;
 mod long;
 mod remake_both;

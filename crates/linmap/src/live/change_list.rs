@@ -11,7 +11,6 @@
 use crate::format::{LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::claims::{Group, TOGETHER};
-use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
 use crate::live::lock_set::LockSet;
@@ -356,11 +355,8 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
                 for end in ends {
                     found.include(&self.survey(locked, (span, end))?);
                 }
-                if found.splits {
-                    Ends::cutting(locked, &self.change, (&locked.root(), span))
-                        .resize(found.resizes, &mut TlbBatch::new())?;
-                    // Translations stay, so nothing is invalidated.
-                    TlbBatch::new().finish(locked);
+                if found.splits && found.cut(self.change, span).ends(locked, None)? {
+                    locked.publish_barrier();
                 }
                 Ok(())
             })?;

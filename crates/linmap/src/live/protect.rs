@@ -13,7 +13,6 @@ use crate::build::OutOfFrames;
 use crate::format::{Change, LeafChange, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
-use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
 use crate::live::locked::Locked;
@@ -123,7 +122,7 @@ pub(crate) fn prepare<P: Platform>(
     let table = locked.deepest(locked.root(), span);
     let survey = Surveyor::survey(locked, &table, (change, span), (span, P::HOLD))?;
     if survey.splits {
-        Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
+        survey.cut(change, span).ends(locked, Some(batch))?;
     }
     Ok(survey)
 }
@@ -145,13 +144,7 @@ pub(crate) fn prepare_pieces<P: Platform>(
         Ok(())
     })?;
     if survey.splits {
-        call.attempts_at_ends(span, |locked| {
-            Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
-            batch.leave(locked);
-            // The next holder may change what is left of these leaves.
-            locked.publish_barrier();
-            Ok(())
-        })?;
+        survey.cut(change, span).ends_in_hold(call, Some(batch))?;
     }
     Ok(survey)
 }

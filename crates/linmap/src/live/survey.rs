@@ -1,6 +1,7 @@
 //! Surveys a range before a change: is the change possible, and what is needed? Nothing is stored.
 
 use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::cuts::Cut;
 use crate::live::error::refusal;
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::stop::Stop;
@@ -31,6 +32,11 @@ impl Survey {
     /// Returns true if the same bits change in all leaves, and all leaves or none are valid.
     pub(crate) fn is_alike(&self) -> bool {
         !self.differs
+    }
+
+    /// Returns the cuts of a span, for this change.
+    pub(crate) const fn cut(&self, change: LeafChange, span: Span) -> Cut {
+        Cut { span, change, besides: LeafChange::NONE, in_use: self.resizes }
     }
 
     /// Adds the findings of another survey.
