@@ -55,7 +55,7 @@ impl Findings {
 
     /// Returns true if only leaves of the one alias are cut, which maps no part of the area.
     fn cuts_one_alias(&self) -> bool {
-        self.extents == 1 && self.aliases.splits && !self.area.splits && !self.within
+        self.extents == 1 && self.aliases.splits() && !self.area.splits() && !self.within
     }
 }
 
@@ -107,14 +107,14 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.changes() {
             locked.mark(alias);
         }
-        if survey.splits && self.wishes.get() {
+        if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
             found.frames +=
                 if had == 0 { Cuts::needs(locked, self.sides.aliases, alias).unwrap_or(0) } else { had };
         }
         // The tables that replace leaves at its ends.
-        if survey.splits && found.extents > 1 {
+        if survey.splits() && found.extents > 1 {
             budget.take(locked.geometry.entries(Level::PAGE) / 8)?;
         }
         found.aliases.include(survey);
@@ -167,12 +167,12 @@ impl<P: Platform> BothSides<'_, P> {
     fn cut(&self, found: &Findings) -> Result<(), Stop> {
         let locked = self.locked;
         locked.may_resize(locked.policy, found.in_use())?;
-        if !found.aliases.splits && !found.area.splits {
+        if !found.aliases.splits() && !found.area.splits() {
             return Ok(());
         }
         let had = locked.reserve.count();
         if self.wishes.take() && found.frames > had {
-            let wish = found.frames + u64::from(found.area.splits);
+            let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
         let mut room: Room<MOST_CUTS> = [None; MOST_CUTS];
@@ -184,10 +184,10 @@ impl<P: Platform> BothSides<'_, P> {
     }
 
     fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
-        if found.aliases.splits {
+        if found.aliases.splits() {
             self.each_alias(found, &mut |alias, _| cuts.add(self.sides.aliases, alias))?;
         }
-        if found.area.splits {
+        if found.area.splits() {
             cuts.add(self.sides.area, self.sides.span)?;
         }
         Ok(())
@@ -238,7 +238,7 @@ impl<P: Platform> BothSides<'_, P> {
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), &self.sides.aliases);
-        found.aliases.cut(*change, alias).ends(self.locked, Some(&mut batch))?;
+        found.aliases.cuts(*change, alias).ends(self.locked, Some(&mut batch))?;
         if found.aliases.in_place {
             InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
         }

@@ -111,7 +111,7 @@ impl Findings {
 
     /// Returns true if leaves have to be cut.
     const fn splits(&self) -> bool {
-        self.area.splits || self.alias_survey.splits
+        self.area.splits() || self.alias_survey.splits()
     }
 }
 
@@ -254,11 +254,11 @@ impl<P: Platform> Long<'_, '_, P> {
     /// CPUs do not park, or the policy is another one now.
     fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
         let (&Sides { span, area, aliases, .. }, in_use) = (self.sides, found.in_use());
-        if found.alias_survey.splits {
+        if found.alias_survey.splits() {
             let cut = |span| Cut { span, change: aliases, besides: area, in_use };
             self.mapped_aliases(|long, alias| cut(alias).ends_in_hold(long.call, None))?;
         }
-        if found.area.splits {
+        if found.area.splits() {
             Cut { span, change: area, besides: aliases, in_use }.ends_in_hold(self.call, None)?;
         }
         Ok(())

@@ -3,10 +3,25 @@
 use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::driver::{Operation, Piece};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span, visit_table};
+
+/// The operation that changes all leaves of some spans.
+pub(crate) struct InPlaceChange(pub(crate) LeafChange);
+
+impl<P: Platform> Operation<P> for InPlaceChange {
+    fn change(&self) -> LeafChange {
+        self.0
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, locked: &Locked<'_, P>, way: &Table, at: Piece, alike: bool, batch: &mut TlbBatch) {
+        InPlace::new(self.0, alike, batch).run(locked, way, at.piece);
+    }
+}
 
 /// A change in place, of one range or of several with one batch of invalidations.
 pub(crate) struct InPlace<'b> {

@@ -12,6 +12,7 @@ mod copied;
 mod create;
 mod cuts;
 mod deferred_tables;
+mod driver;
 mod error;
 mod graft;
 mod handover;

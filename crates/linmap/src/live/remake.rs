@@ -36,14 +36,14 @@ pub(crate) fn remake<P: Platform, E>(
     if !found.changes {
         return Ok(());
     }
-    if found.leaves.splits {
+    if found.leaves.splits() {
         _ = call.frames(state.most_tables());
     }
     call.claim_all([span].into_iter())?;
     let found = survey(&mut call, remade, span)?;
-    if found.leaves.splits {
+    if found.leaves.splits() {
         // What TLBs hold translates as before, and goes when the leaves in its place go out.
-        found.leaves.cut(LeafChange::REMOVE, span).ends_in_hold(&mut call, None)?;
+        found.leaves.cuts(LeafChange::REMOVE, span).ends_in_hold(&mut call, None)?;
     }
     fits(&mut call, remade, span)?;
     let mut batch = TlbBatch::new();

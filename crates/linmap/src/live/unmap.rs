@@ -6,15 +6,13 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
-use crate::live::claims::{Group, TOGETHER};
 use crate::live::deferred_tables::DeferredTables;
-use crate::live::error::{ChangeError, refusal};
+use crate::live::driver::{Operation, Piece, Spans};
+use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
-use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
+use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::one_leaf::unmap_one;
-use crate::live::protect::{prepare, prepare_pieces};
-use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -28,45 +26,21 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
     if unmap_one(state, platform, span)? {
         return Ok(());
     }
-    let mut call = Call::new(state, platform);
-    let done = call.attempts(span, |locked| {
-        locked.mark(span);
-        let mut unmap = Unmap::new(span);
-        prepare(locked, (LeafChange::REMOVE, span), &mut unmap.batch)?;
-        unmap.span(locked, span);
-        Ok(unmap.finish(locked))
-    })?;
-    match done {
-        Some(emptied) => prune_if(&mut call, span, emptied),
-        None => {
-            call.claim(span)?;
-            unmap_claimed(&mut call, span)
-        }
-    }
+    let (mut call, mut unmap) = (Call::new(state, platform), Unmap::new(true));
+    Spans::one::<P>(span).run(&mut call, &mut unmap)?;
+    prune_if(&mut call, span, unmap.emptied)
 }
 
-/// Removes the mappings of a range of many entries, which the caller has claimed.
+/// Removes the mappings of a range, which the caller has claimed.
 ///
 /// # Errors
 ///
 /// As for [`unmap`], but for a claim.
 #[cold]
 pub(crate) fn unmap_claimed<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
-    let emptied = long(call, span)?;
-    prune_if(call, span, emptied)
-}
-
-/// Does so. Returns the tables that take more locks and may be empty.
-fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<Emptied, ChangeError> {
-    let mut unmap = Unmap::new(span);
-    prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
-    call.pieces(span, |locked, piece| {
-        unmap.piece(locked, piece);
-        Ok(())
-    })?;
-    let mut emptied = Emptied::None;
-    call.last_hold(span, |locked| emptied = unmap.finish(locked))?;
-    Ok(emptied)
+    let mut unmap = Unmap::new(true);
+    Spans::one::<P>(span).run_claimed(call, &mut unmap)?;
+    prune_if(call, span, unmap.emptied)
 }
 
 /// Removes the mappings of several ranges of pages with one batch of invalidations, or does nothing. No leaf changes
@@ -80,86 +54,15 @@ pub(crate) fn unmap_all<P: Platform>(
     platform: &P,
     ranges: &[(Va, u64)],
 ) -> Result<(), ChangeError> {
-    let mut hull: Option<Span> = None;
-    let mut locks = None;
-    for &(va, pages) in ranges {
-        let Some(span) = state.owned_span(va, pages)? else { continue };
-        let all = hull.unwrap_or(span);
-        hull = Some(Span { first: all.first.min(span.first), last: all.last.max(span.last) });
-        let of = LockSet::of::<P>(span);
-        locks = Some(locks.map_or(of, |others: LockSet| others.and(of)));
+    ranges.iter().try_for_each(|&(va, pages)| state.owned_span(va, pages).map(|_| ()))?;
+    let spans = ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
+    let both = |a: Span, b: Span| Span { first: a.first.min(b.first), last: a.last.max(b.last) };
+    let Some(hull) = spans.clone().reduce(both) else { return Ok(()) };
+    let (mut call, mut unmap) = (Call::new(state, platform), Unmap::new(false));
+    if let Some(all) = Spans::of::<P>(spans, 0) {
+        all.run(&mut call, &mut unmap)?;
     }
-    let (Some(hull), Some(locks)) = (hull, locks) else { return Ok(()) };
-    let spans = || ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
-    let mut call = Call::new(state, platform);
-    let done = call.attempts_with(locks, spans(), |locked| {
-        let mut left = P::HOLD;
-        for span in spans() {
-            let mut whole = WholeLeaves { span, left };
-            locked.visit_leaves(&locked.table_of(span), span, &mut whole)?;
-            left = whole.left;
-        }
-        let mut unmap = Unmap::new(hull);
-        for span in spans() {
-            locked.mark(span);
-            unmap.span(locked, span);
-        }
-        Ok(unmap.finish(locked))
-    })?;
-    let emptied = match done {
-        Some(emptied) => emptied,
-        None => unmap_in_groups(&mut call, hull, spans())?,
-    };
-    leave_one(&mut call, hull, emptied)
-}
-
-/// Does the same for ranges with many entries: as many ranges as can be claimed together, piece by piece. Several groups are
-/// checked before the first of them goes, and nobody merges their leaves meanwhile.
-#[cold]
-fn unmap_in_groups<P: Platform>(
-    call: &mut Call<'_, P>,
-    hull: Span,
-    mut spans: impl Iterator<Item = Span> + Clone,
-) -> Result<Emptied, ChangeError> {
-    let _kept = call.state.attention.keeps_cuts();
-    if spans.clone().nth(TOGETHER).is_some() {
-        are_whole_leaves(call, spans.clone())?;
-    }
-    let mut unmap = Unmap::new(hull);
-    while let Some(group) = Group::next(&mut spans) {
-        call.claim_all(group.spans())?;
-        are_whole_leaves(call, group.spans())?;
-        for span in group.spans() {
-            // A table that goes may have translated addresses that are not claimed.
-            unmap.all = span;
-            call.pieces(span, |locked, piece| {
-                unmap.piece(locked, piece);
-                Ok(())
-            })?;
-        }
-        call.last_hold(unmap.all, |locked| _ = unmap.finish(locked))?;
-        (unmap.batch, unmap.deferred) = (TlbBatch::new(), DeferredTables::new());
-        call.unclaim();
-    }
-    Ok(unmap.emptied)
-}
-
-/// Checks that all of some spans is mapped, by leaves and runs within each.
-///
-/// # Errors
-///
-/// That is not so.
-fn are_whole_leaves<P: Platform>(
-    call: &mut Call<'_, P>,
-    spans: impl Iterator<Item = Span>,
-) -> Result<(), ChangeError> {
-    for span in spans {
-        call.pieces(span, |locked, piece| {
-            let mut whole = WholeLeaves { span, left: usize::MAX };
-            locked.visit_leaves(&locked.table_of(piece), piece, &mut whole)
-        })?;
-    }
-    Ok(())
+    leave_one(&mut call, hull, unmap.emptied)
 }
 
 /// Tables that translate more than a gigabyte and have become empty.
@@ -199,96 +102,89 @@ fn prune_if<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -
 fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
     let all = Span { first: 0, last: u64::MAX };
     let prunes = call.looks_with(LockSet::of::<P>(all), span, |locked| {
-        let mut unmap = Unmap { upper: true, ..Unmap::new(span) };
+        let (mut unmap, mut batch) = (Unmap::new(false), TlbBatch::new());
         locked.mark(span);
-        unmap.span(locked, span);
-        unmap.finish(locked);
+        unmap.piece(locked, Piece { piece: span, span }, (true, &mut batch));
+        unmap.end(locked, &mut batch);
         Ok(())
     });
     prunes.map(|_| ())
 }
 
-/// Checks that all of a span is mapped, by leaves and runs within the span.
-struct WholeLeaves {
-    span: Span,
-    /// The number of entries that may still be read.
-    left: usize,
-}
-
-impl<P: Platform> LeafVisitor<P> for WholeLeaves {
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        let end = locked.slots(table).alike((index, last.min(index.saturating_add(self.left))), old);
-        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
-        if !old.is_leaf(locked.geometry, table.level) {
-            let va = table.va(index).max(self.span.first);
-            return Err(refusal(va, table.level, old, locked.geometry).into());
-        }
-        let members = locked.run(table, old).unwrap_or(1);
-        // Only the first and the last can be partly outside.
-        let (from, to) = (table.run_of(index, members), table.run_of(end - 1, members));
-        if self.span.covers(from.first, to.last) {
-            return Ok(end);
-        }
-        let outside = if self.span.covers(from.first, from.last) { to } else { from };
-        Err(ChangeError::NeedsResize { va: Va(outside.first), policy: locked.policy }.into())
-    }
-}
-
-/// The removal of mappings.
+/// The operation that removes mappings.
 struct Unmap {
-    /// The range of the operation.
-    all: Span,
-    /// The part of it from which leaves are being removed.
-    span: Span,
-    batch: TlbBatch,
+    /// True if leaves that reach beyond a span are cut.
+    cuts: bool,
     deferred: DeferredTables,
-    /// True if only empty tables are removed that translate more than a gigabyte.
-    upper: bool,
-    /// Those that may be empty, but their locks are not held.
+    /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
-    /// True if a table was removed that also translated addresses outside the range.
+    /// True if a table was removed that also translated addresses outside the span.
     beyond: bool,
 }
 
 impl Unmap {
-    const fn new(span: Span) -> Self {
-        let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-        Self { all: span, span, batch, deferred, upper: false, emptied: Emptied::None, beyond: false }
+    const fn new(cuts: bool) -> Self {
+        Self { cuts, deferred: DeferredTables::new(), emptied: Emptied::None, beyond: false }
     }
 
-    /// Removes the leaves of a piece of a long range in a hold of its own.
-    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, piece: Span) {
-        self.span(locked, piece);
+    /// Removes the leaves of a piece, which are all within it. It starts at the root, since tables above can become
+    /// empty.
+    fn piece<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        Piece { piece, span }: Piece,
+        (upper, batch): (bool, &mut TlbBatch),
+    ) {
+        let Self { deferred, emptied, beyond, .. } = self;
+        let mut removal = Removal { all: span, span: piece, batch, deferred, upper, emptied, beyond };
+        let Ok(()) = visit_span(locked, &locked.root(), piece, &mut removal);
+    }
+}
+
+impl<P: Platform> Operation<P> for Unmap {
+    fn change(&self) -> LeafChange {
+        LeafChange::REMOVE
+    }
+
+    fn cuts(&self) -> bool {
+        self.cuts
+    }
+
+    fn apply(&mut self, locked: &Locked<'_, P>, _: &Table, at: Piece, _: bool, batch: &mut TlbBatch) {
+        self.piece(locked, at, (false, batch));
+    }
+
+    fn end_piece(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
         if take(&mut self.beyond) {
             // Others may map at those addresses from now on, and walk caches must not have the table then.
-            self.batch.finish(locked);
-            self.batch = TlbBatch::new();
-            self.deferred.retire(locked);
+            self.end(locked, batch);
+            *batch = TlbBatch::new();
         } else {
             locked.publish_barrier();
         }
     }
 
-    /// Removes the leaves of a span, which are all within it. It starts at the root, since tables above can become
-    /// empty.
-    fn span<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) {
-        self.span = span;
-        let Ok(()) = visit_span(locked, &locked.root(), span, self);
-    }
-
-    /// Completes the removal. Returns the tables that may be empty and take more locks.
-    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) -> Emptied {
-        self.batch.finish(locked);
+    fn end(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
+        batch.finish(locked);
         self.deferred.retire(locked);
-        self.emptied
     }
+}
 
+/// The removal of the leaves and tables of a piece.
+struct Removal<'u> {
+    /// The span of the operation.
+    all: Span,
+    /// The piece of it from which leaves are being removed.
+    span: Span,
+    batch: &'u mut TlbBatch,
+    deferred: &'u mut DeferredTables,
+    /// True if only empty tables are removed that translate more than a gigabyte.
+    upper: bool,
+    emptied: &'u mut Emptied,
+    beyond: &'u mut bool,
+}
+
+impl Removal<'_> {
     /// Removes a table from the tree, with the tables below it down to `level`.
     fn table<P: Platform>(
         &mut self,
@@ -297,11 +193,11 @@ impl Unmap {
         (below, level): (&Table, Level),
     ) {
         locked.store(table, index, Descriptor::HOLE);
-        self.deferred.add((below.pa, level), &mut self.batch, locked);
+        self.deferred.add((below.pa, level), self.batch, locked);
     }
 }
 
-impl<P: Platform> LiveVisitor<P> for Unmap {
+impl<P: Platform> LiveVisitor<P> for Removal<'_> {
     type Stop = Infallible;
 
     #[inline(always)]
@@ -360,7 +256,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if !goes_on(locked, below, self.span) && is_empty(locked, below) {
             let at = table.span_of(index);
             if locked.covers(at).is_err() {
-                self.emptied = match self.emptied {
+                *self.emptied = match self.emptied {
                     Emptied::None => Emptied::One(at.first),
                     _ => Emptied::Several,
                 };
@@ -374,7 +270,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
-            self.beyond |= !self.all.covers(at.first, at.last);
+            *self.beyond |= !self.all.covers(at.first, at.last);
             // There are no tables below it.
             self.table(locked, (table, index), (below, Level::PAGE));
         }
