@@ -110,8 +110,10 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
-            found.frames +=
-                if had == 0 { Cuts::needs(locked, self.sides.aliases, alias).unwrap_or(0) } else { had };
+            found.frames += match had {
+                0 => self.frames(alias)?,
+                had => had,
+            };
         }
         // The tables that replace leaves at its ends.
         if survey.splits() && found.extents > 1 {
@@ -119,6 +121,15 @@ impl<P: Platform> BothSides<'_, P> {
         }
         found.aliases.include(survey);
         Ok(())
+    }
+
+    /// Returns the number of table pages that it takes to cut the leaves at the ends of an alias, if no other ends are in them.
+    #[cold]
+    fn frames(&self, alias: Span) -> Result<u64, Stop> {
+        let (mut room, change): (Room<2>, _) = ([None; 2], self.sides.aliases);
+        let mut cuts = Cuts::new(self.locked, &mut room, [change; 2]);
+        cuts.find(change, alias)?;
+        Ok(cuts.frames(alias))
     }
 
     /// Returns true if the linear map has any of an alias, all of which `way` translates.

@@ -66,6 +66,6 @@ pub(crate) fn change_ranges<P: Platform, I: Iterator<Item = Va> + Clone>(
     let Some(spans) = Spans::of::<P>(ranges, listed) else { return Ok(()) };
     match spans.only() {
         Some(span) => protect(state, platform, (change, later, span)),
-        None => spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange(change)),
+        None => spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later)),
     }
 }

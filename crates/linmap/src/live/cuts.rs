@@ -10,7 +10,7 @@
 //! which one invalidation drops, however many pages change.
 
 use crate::build::tables_for_ends;
-use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::format::{Descriptor, LeafChange, Span};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::locked::Locked;
@@ -66,17 +66,20 @@ impl Cut {
         built: Option<&mut TlbBatch>,
     ) -> Result<bool, Stop> {
         let &Self { span, change, besides, in_use } = self;
-        let Some(frames) = Cuts::needs(locked, change, span) else { return Ok(false) };
-        locked.may_resize(locked.policy, in_use)?;
-        locked.settle(span);
-        // Before any table is built: to give it back would make this hold long.
-        locked.has_frames(frames)?;
         let mut room: Room<OF_ONE> = [None; OF_ONE];
         let mut cuts = Cuts::new(locked, &mut room, [change, besides]);
         if built.is_some() {
             cuts.built = change;
         }
-        cuts.add(change, span).map_err(|error| cuts.undone(error))?;
+        cuts.find(change, span)?;
+        if cuts.used == 0 {
+            return Ok(false);
+        }
+        locked.may_resize(locked.policy, in_use)?;
+        locked.settle(span);
+        // Before any table is built: to give it back would make this hold long.
+        locked.has_frames(cuts.frames(span))?;
+        cuts.build(0, span).map_err(|error| cuts.undone(error))?;
         cuts.carry_out(in_use.is_some())?;
         if let Some(batch) = built {
             cuts.note(span, in_use.is_some(), batch);
@@ -117,20 +120,6 @@ impl<'a, P: Platform> Cuts<'a, P> {
     ) -> Self {
         Self { locked, built: LeafChange::NONE, later, cuts: room, used: 0 }
     }
-    /// Returns the number of table pages that it takes to cut the leaves at the ends of a span, if none has another end; `None` if
-    /// nothing has to be cut.
-    pub(crate) fn needs(locked: &Locked<'_, P>, change: LeafChange, span: Span) -> Option<u64> {
-        let of = |va| {
-            let (table, index) = locked.entry_of(va);
-            let (old, leaf) = (locked.load(&table, index), table.span_of(index));
-            let run = table.run_of(index, locked.run(&table, old).unwrap_or(1));
-            let cut = !span.covers(run.first, run.last) && affects(locked, change, (table.level, old));
-            (cut.then(|| tables_for_ends(locked.geometry, table.level, leaf, span)), leaf.last)
-        };
-        let (first, last) = of(span.first);
-        let other = if last < span.last { of(span.last).0 } else { None };
-        first.map_or(other, |first| Some(first + other.unwrap_or(0)))
-    }
 
     /// Cuts the leaves that contain the ends of a span, if the change affects them.
     ///
@@ -138,42 +127,82 @@ impl<'a, P: Platform> Cuts<'a, P> {
     ///
     /// It takes more table pages or locks, or these are too many for one hold.
     pub(crate) fn add(&mut self, change: LeafChange, span: Span) -> Result<(), Stop> {
-        let last = self.add_end(change, span, span.first)?;
+        let before = self.used;
+        self.find(change, span)?;
+        self.build(before, span)
+    }
+
+    /// Notes the leaves that contain the ends of a span, if the change affects them and they reach beyond it.
+    pub(crate) fn find(&mut self, change: LeafChange, span: Span) -> Result<(), Stop> {
+        let last = self.find_at(change, span, span.first)?;
+        // The other end may be in the same leaf.
         if last < span.last {
-            self.add_end(change, span, span.last)?;
+            self.find_at(change, span, span.last)?;
         }
         Ok(())
     }
 
-    /// Cuts the leaf that contains one end of the span, if necessary. Returns the last address of that leaf.
-    fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, Stop> {
+    /// Notes the leaf that contains one end. Returns the last address of that leaf.
+    #[inline(always)]
+    fn find_at(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, Stop> {
         let locked = self.locked;
         let (table, index) = locked.entry_of(va);
-        let (old, at) = (locked.load(&table, index), table.span_of(index));
+        let (old, last) = (locked.load(&table, index), table.span_of(index).last);
         let members = locked.run(&table, old);
-        let run = members.map_or(at, |members| table.run_of(index, members));
-        if span.covers(run.first, run.last) || !affects(locked, change, (table.level, old)) {
-            return Ok(at.last);
+        let run = table.run_of(index, members.unwrap_or(1));
+        let is_affected = change.of(old, table.level) != old && locked.state.is_leaf(old, table.level);
+        if span.covers(run.first, run.last) || !is_affected {
+            return Ok(last);
         }
         locked.state.owns(run)?;
         locked.covers(run)?;
-        // All cuts of a leaf get the same tables, whichever of the changes they are for.
-        let [one, other] = self.later;
-        let replacement = locked.replacement(self.built, span);
-        let replacement = replacement.before(one, old, table.level).before(other, old, table.level);
-        let known = self.known(&table, index, run);
-        let dissolves = members.filter(|_| !known.dissolved);
-        if span.covers(at.first, at.last) {
-            if dissolves.is_some() {
-                self.push(Resize { table, index, dissolves, link: None })?;
+        let place = self.cuts.get_mut(self.used).ok_or(Stop::TooLong)?;
+        *place = Some(Resize { table, index, dissolves: members, link: None });
+        self.used += 1;
+        Ok(last)
+    }
+
+    /// Returns the number of table pages that it takes to cut what was found at the ends of a span, if no other end is in it.
+    pub(crate) fn frames(&self, span: Span) -> u64 {
+        let g = self.locked.geometry;
+        let of = |Resize { table, index, .. }| tables_for_ends(g, table.level, table.span_of(index), span);
+        self.all().map(of).sum()
+    }
+
+    /// Builds what replaces the leaves that were found from a place on, or adds to what replaces them already.
+    fn build(&mut self, from: usize, span: Span) -> Result<(), Stop> {
+        let found = core::mem::replace(&mut self.used, from);
+        for place in from..found {
+            if let Some(cut) = self.cuts[place] {
+                self.build_one(cut, span)?;
             }
-        } else if let Some(link) = known.link {
-            replacement.cut_again(link, &table, at.first)?;
-        } else {
-            let link = Some(replacement.leaf(old, &table, at.first)?);
-            self.push(Resize { table, index, dissolves, link })?;
         }
-        Ok(at.last)
+        Ok(())
+    }
+
+    fn build_one(&mut self, mut cut: Resize, span: Span) -> Result<(), Stop> {
+        let (locked, Resize { table, index, .. }) = (self.locked, cut);
+        let at = table.span_of(index);
+        let known = self.known(&table, index, table.run_of(index, cut.dissolves.unwrap_or(1)));
+        if known.dissolved {
+            cut.dissolves = None;
+        }
+        if !span.covers(at.first, at.last) {
+            let old = locked.load(&table, index);
+            // All cuts of a leaf get the same tables, whichever of the changes they are for.
+            let [one, other] = self.later;
+            let replacement = locked.replacement(self.built, span);
+            let replacement = replacement.before(one, old, table.level).before(other, old, table.level);
+            if let Some(link) = known.link {
+                return Ok(replacement.cut_again(link, &table, at.first)?);
+            }
+            cut.link = Some(replacement.leaf(old, &table, at.first)?);
+        } else if cut.dissolves.is_none() {
+            return Ok(());
+        }
+        self.cuts[self.used] = Some(cut);
+        self.used += 1;
+        Ok(())
     }
 
     /// Returns the notes about an entry and its run.
@@ -185,16 +214,6 @@ impl<'a, P: Platform> Cuts<'a, P> {
             known.dissolved |= cut.dissolves.is_some() && run.covers(va, va);
         }
         known
-    }
-
-    fn push(&mut self, cut: Resize) -> Result<(), Stop> {
-        let Some(place) = self.cuts.get_mut(self.used) else {
-            cut.discard(self.locked);
-            return Err(Stop::TooLong);
-        };
-        *place = Some(cut);
-        self.used += 1;
-        Ok(())
     }
 
     fn all(&self) -> impl Iterator<Item = Resize> + Clone {
@@ -244,15 +263,6 @@ impl<'a, P: Platform> Cuts<'a, P> {
             }
         }
     }
-}
-
-/// Returns true if a change affects an entry at a level, which is a leaf then.
-fn affects<P: Platform>(
-    locked: &Locked<'_, P>,
-    change: LeafChange,
-    (level, old): (Level, Descriptor),
-) -> bool {
-    change.of(old, level) != old && locked.state.is_leaf(old, level)
 }
 
 /// The notes about an entry and its run.

@@ -17,9 +17,9 @@ use crate::live::claims::{Group, TOGETHER};
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
-use crate::live::map_state::MapState;
 use crate::live::survey::Surveyor;
 use crate::live::tlb_batch::TlbBatch;
+use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
@@ -33,20 +33,20 @@ pub(crate) trait Operation<P: Platform> {
         true
     }
 
-    /// Stores to the leaves of a piece of a span, below a table that translates all of it. `alike` if the same bits change in all leaves,
-    /// and none of them is in another span. What TLBs may hold goes into the batch. Cannot fail.
-    fn apply(&mut self, locked: &Locked<'_, P>, way: &Table, at: Piece, alike: bool, batch: &mut TlbBatch);
+    /// Returns the invalidations of what was stored so far.
+    fn batch(&mut self) -> &mut TlbBatch;
+
+    /// Stores to the leaves of a piece of a span. `alike` if the same bits change in all leaves, and none of them is in another span.
+    /// What TLBs may hold goes into the batch. Cannot fail.
+    fn apply(&mut self, locked: &Locked<'_, P>, way: &mut Way, at: Piece, alike: bool);
 
     /// Ends a hold after which there are others of the same operation.
-    fn end_piece(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
-        _ = batch;
+    fn end_piece(&mut self, locked: &Locked<'_, P>) {
         locked.publish_barrier();
     }
 
-    /// Ends the last hold.
-    fn end(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
-        batch.finish(locked);
-    }
+    /// Ends the last hold of some spans. Other spans may follow.
+    fn end(&mut self, locked: &Locked<'_, P>);
 }
 
 /// A piece of a span.
@@ -94,17 +94,17 @@ fn locks_of<P: Platform>(spans: impl Iterator<Item = Span>) -> LockSet {
 }
 
 /// The deepest table that translates a range. It is looked for again only for a range that is elsewhere.
-struct Way {
+pub(crate) struct Way {
     table: Option<Table>,
 }
 
 impl Way {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { table: None }
     }
 
     #[inline(always)]
-    fn to<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) -> Table {
+    pub(crate) fn to<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) -> Table {
         match self.table {
             Some(table) if table.span_of_all(locked.geometry).covers(span.first, span.last) => table,
             _ => {
@@ -220,7 +220,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
     }
 
     /// Tries some spans in one hold, in which they change if it `stores`. Returns `None` if it takes several.
-    #[inline(never)]
+    #[inline(always)]
     fn hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -228,41 +228,36 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
         stores: bool,
     ) -> Result<Option<Tried>, ChangeError> {
-        let (later, change, only) = (call.is_later(), operation.change(), self.only());
+        let is_only = self.count == 1;
         call.attempts_with(locks, spans.clone(), |locked| {
-            let (mut surveyor, mut way) = (Surveyor::new(change, P::HOLD), Way::new());
-            for (n, span) in spans.clone().enumerate() {
-                if n > 0 {
-                    surveyor.take(WALK)?;
-                }
+            // The way to the first span is in every hold.
+            let (mut surveyor, mut way) =
+                (Surveyor::new(operation.change(), P::HOLD.saturating_add(WALK)), Way::new());
+            for span in spans.clone() {
+                surveyor.take(WALK)?;
                 surveyor.add(locked, &way.to(locked, span), (span, span))?;
             }
             let survey = surveyor.found();
-            let mut batch = TlbBatch::of(later);
             if let Some(at) = survey.cut {
-                match only {
-                    _ if !operation.cuts() => return Err(whole_leaves_only(call.state, at).into()),
-                    Some(span) if stores => _ = survey.cuts(change, span).ends(locked, Some(&mut batch))?,
-                    _ => return Ok(Tried::Cut),
+                if !operation.cuts() {
+                    return Err(whole_leaves_only(locked.policy, at).into());
                 }
+                if !stores || !is_only {
+                    return Ok(Tried::Cut);
+                }
+                survey.cuts(operation.change(), self.first).ends(locked, Some(operation.batch()))?;
             }
             if !stores || !survey.changes() {
                 return Ok(Tried::Done);
             }
-            let (mut way, alike) = (Way::new(), only.is_some() && survey.is_alike());
+            let (mut way, alike) = (Way::new(), is_only && survey.is_alike());
             for span in spans.clone() {
                 locked.mark(span);
-                operation.apply(
-                    locked,
-                    &way.to(locked, span),
-                    Piece { piece: span, span },
-                    alike,
-                    &mut batch,
-                );
+                operation.apply(locked, &mut way, Piece { piece: span, span }, alike);
                 // What is left to a flush is noted at once: the batch may join it with addresses whose locks are not held.
-                batch.leave(locked);
+                operation.batch().leave(locked);
             }
-            operation.end(locked, &mut batch);
+            operation.end(locked);
             Ok(Tried::Done)
         })
     }
@@ -307,11 +302,13 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
                 surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
             })?;
         }
-        let (survey, mut batch) = (*surveyor.found(), TlbBatch::of(call.is_later()));
+        let survey = *surveyor.found();
         if let Some(at) = survey.cut {
             match self.only() {
-                _ if !operation.cuts() => return Err(whole_leaves_only(call.state, at)),
-                Some(span) if stores => survey.cuts(change, span).ends_in_hold(call, Some(&mut batch))?,
+                _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
+                Some(span) if stores => {
+                    survey.cuts(change, span).ends_in_hold(call, Some(operation.batch()))?;
+                }
                 _ => return Ok(Tried::Cut),
             }
         }
@@ -321,15 +318,14 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         let alike = self.only().is_some() && survey.is_alike();
         for span in group.spans() {
             call.pieces(span, |locked, piece| {
-                let way = locked.deepest(locked.root(), piece);
-                operation.apply(locked, &way, Piece { piece, span }, alike, &mut batch);
-                batch.leave(locked);
-                operation.end_piece(locked, &mut batch);
+                operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
+                operation.batch().leave(locked);
+                operation.end_piece(locked);
                 Ok(())
             })?;
         }
         let first = group.spans().next().unwrap_or(self.first);
-        call.last_hold(first, |locked| operation.end(locked, &mut batch))?;
+        call.last_hold(first, |locked| operation.end(locked))?;
         Ok(Tried::Done)
     }
 }
@@ -352,8 +348,8 @@ impl Spans<Once<Span>> {
 
 /// Returns the error for a leaf that reaches beyond a span, and is not to be cut.
 #[cold]
-fn whole_leaves_only(state: &MapState, at: u64) -> ChangeError {
-    ChangeError::NeedsResize { va: Va(at), policy: state.policy() }
+fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
+    ChangeError::NeedsResize { va: Va(at), policy }
 }
 
 /// Cuts the leaves that contain the ends of some spans. Translations stay as they are.

@@ -60,5 +60,5 @@ fn leaves<P: Platform>(
     platform: &P,
     (change, later, span): Wanted,
 ) -> Result<(), ChangeError> {
-    Spans::one::<P>(span).run(&mut Call::of(state, platform, later), &mut InPlaceChange(change))
+    Spans::one::<P>(span).run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
 }

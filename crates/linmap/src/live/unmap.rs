@@ -7,7 +7,7 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
-use crate::live::driver::{Operation, Piece, Spans};
+use crate::live::driver::{Operation, Piece, Spans, Way};
 use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
@@ -26,7 +26,8 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
     if unmap_one(state, platform, span)? {
         return Ok(());
     }
-    let (mut call, mut unmap) = (Call::new(state, platform), Unmap::new(true));
+    let mut call = Call::new(state, platform);
+    let mut unmap = Unmap::new(true);
     Spans::one::<P>(span).run(&mut call, &mut unmap)?;
     prune_if(&mut call, span, unmap.emptied)
 }
@@ -54,11 +55,18 @@ pub(crate) fn unmap_all<P: Platform>(
     platform: &P,
     ranges: &[(Va, u64)],
 ) -> Result<(), ChangeError> {
-    ranges.iter().try_for_each(|&(va, pages)| state.owned_span(va, pages).map(|_| ()))?;
-    let spans = ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
-    let both = |a: Span, b: Span| Span { first: a.first.min(b.first), last: a.last.max(b.last) };
-    let Some(hull) = spans.clone().reduce(both) else { return Ok(()) };
-    let (mut call, mut unmap) = (Call::new(state, platform), Unmap::new(false));
+    let mut hull: Option<Span> = None;
+    for &(va, pages) in ranges {
+        let Some(span) = state.owned_span(va, pages)? else { continue };
+        let all = hull.unwrap_or(span);
+        hull = Some(Span { first: all.first.min(span.first), last: all.last.max(span.last) });
+    }
+    let Some(hull) = hull else { return Ok(()) };
+    let page = state.geometry().page_shift();
+    let of = |&(Va(first), pages): &(Va, u64)| Span { first, last: first - 1 + (pages << page) };
+    let spans = ranges.iter().filter(|(_, pages)| *pages != 0).map(of);
+    let mut call = Call::new(state, platform);
+    let mut unmap = Unmap::new(false);
     if let Some(all) = Spans::of::<P>(spans, 0) {
         all.run(&mut call, &mut unmap)?;
     }
@@ -102,10 +110,10 @@ fn prune_if<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -
 fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
     let all = Span { first: 0, last: u64::MAX };
     let prunes = call.looks_with(LockSet::of::<P>(all), span, |locked| {
-        let (mut unmap, mut batch) = (Unmap::new(false), TlbBatch::new());
+        let mut unmap = Unmap { upper: true, ..Unmap::new(false) };
         locked.mark(span);
-        unmap.piece(locked, Piece { piece: span, span }, (true, &mut batch));
-        unmap.end(locked, &mut batch);
+        unmap.piece(locked, Piece { piece: span, span });
+        unmap.finish(locked);
         Ok(())
     });
     prunes.map(|_| ())
@@ -115,6 +123,12 @@ fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeEr
 struct Unmap {
     /// True if leaves that reach beyond a span are cut.
     cuts: bool,
+    /// True if only empty tables are removed that translate more than a gigabyte.
+    upper: bool,
+    /// The span from which leaves are being removed, and the piece of it.
+    all: Span,
+    span: Span,
+    batch: TlbBatch,
     deferred: DeferredTables,
     /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
@@ -123,21 +137,44 @@ struct Unmap {
 }
 
 impl Unmap {
+    #[inline(always)]
     const fn new(cuts: bool) -> Self {
-        Self { cuts, deferred: DeferredTables::new(), emptied: Emptied::None, beyond: false }
+        let none = Span { first: 0, last: 0 };
+        Self {
+            cuts,
+            upper: false,
+            all: none,
+            span: none,
+            batch: TlbBatch::new(),
+            deferred: DeferredTables::new(),
+            emptied: Emptied::None,
+            beyond: false,
+        }
     }
 
     /// Removes the leaves of a piece, which are all within it. It starts at the root, since tables above can become
     /// empty.
-    fn piece<P: Platform>(
+    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, Piece { piece, span }: Piece) {
+        (self.all, self.span) = (span, piece);
+        let Ok(()) = visit_span(locked, &locked.root(), piece, self);
+    }
+
+    /// Completes the removal so far.
+    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
+        self.batch.finish(locked);
+        self.batch.clear();
+        self.deferred.retire(locked);
+    }
+
+    /// Removes a table from the tree, with the tables below it down to `level`.
+    fn table<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
-        Piece { piece, span }: Piece,
-        (upper, batch): (bool, &mut TlbBatch),
+        (table, index): (&Table, usize),
+        (below, level): (&Table, Level),
     ) {
-        let Self { deferred, emptied, beyond, .. } = self;
-        let mut removal = Removal { all: span, span: piece, batch, deferred, upper, emptied, beyond };
-        let Ok(()) = visit_span(locked, &locked.root(), piece, &mut removal);
+        locked.store(table, index, Descriptor::HOLE);
+        self.deferred.add((below.pa, level), &mut self.batch, locked);
     }
 }
 
@@ -150,54 +187,30 @@ impl<P: Platform> Operation<P> for Unmap {
         self.cuts
     }
 
-    fn apply(&mut self, locked: &Locked<'_, P>, _: &Table, at: Piece, _: bool, batch: &mut TlbBatch) {
-        self.piece(locked, at, (false, batch));
+    fn batch(&mut self) -> &mut TlbBatch {
+        &mut self.batch
     }
 
-    fn end_piece(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
+    #[inline(always)]
+    fn apply(&mut self, locked: &Locked<'_, P>, _: &mut Way, at: Piece, _: bool) {
+        self.piece(locked, at);
+    }
+
+    fn end_piece(&mut self, locked: &Locked<'_, P>) {
         if take(&mut self.beyond) {
             // Others may map at those addresses from now on, and walk caches must not have the table then.
-            self.end(locked, batch);
-            *batch = TlbBatch::new();
+            self.finish(locked);
         } else {
             locked.publish_barrier();
         }
     }
 
-    fn end(&mut self, locked: &Locked<'_, P>, batch: &mut TlbBatch) {
-        batch.finish(locked);
-        self.deferred.retire(locked);
+    fn end(&mut self, locked: &Locked<'_, P>) {
+        self.finish(locked);
     }
 }
 
-/// The removal of the leaves and tables of a piece.
-struct Removal<'u> {
-    /// The span of the operation.
-    all: Span,
-    /// The piece of it from which leaves are being removed.
-    span: Span,
-    batch: &'u mut TlbBatch,
-    deferred: &'u mut DeferredTables,
-    /// True if only empty tables are removed that translate more than a gigabyte.
-    upper: bool,
-    emptied: &'u mut Emptied,
-    beyond: &'u mut bool,
-}
-
-impl Removal<'_> {
-    /// Removes a table from the tree, with the tables below it down to `level`.
-    fn table<P: Platform>(
-        &mut self,
-        locked: &Locked<'_, P>,
-        (table, index): (&Table, usize),
-        (below, level): (&Table, Level),
-    ) {
-        locked.store(table, index, Descriptor::HOLE);
-        self.deferred.add((below.pa, level), self.batch, locked);
-    }
-}
-
-impl<P: Platform> LiveVisitor<P> for Removal<'_> {
+impl<P: Platform> LiveVisitor<P> for Unmap {
     type Stop = Infallible;
 
     #[inline(always)]
@@ -256,7 +269,7 @@ impl<P: Platform> LiveVisitor<P> for Removal<'_> {
         if !goes_on(locked, below, self.span) && is_empty(locked, below) {
             let at = table.span_of(index);
             if locked.covers(at).is_err() {
-                *self.emptied = match self.emptied {
+                self.emptied = match self.emptied {
                     Emptied::None => Emptied::One(at.first),
                     _ => Emptied::Several,
                 };
@@ -270,7 +283,7 @@ impl<P: Platform> LiveVisitor<P> for Removal<'_> {
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
-            *self.beyond |= !self.all.covers(at.first, at.last);
+            self.beyond |= !self.all.covers(at.first, at.last);
             // There are no tables below it.
             self.table(locked, (table, index), (below, Level::PAGE));
         }

@@ -109,11 +109,11 @@ patches! {
     /// Nobody waits until walkers see a table that another caller has just published.
     TableNotAwaited: "if self.locks.has(first) || " => "if FAULT || self.locks.has(first) || ",
     /// A range is claimed again after it was surveyed.
-    ClaimAfterSurvey: "let (survey, mut batch) = (*surveyor.found(), TlbBatch::of(call.is_later()));" => "if FAULT && stores {
+    ClaimAfterSurvey: "let survey = *surveyor.found();" => "if FAULT && stores {
             call.unclaim();
             call.claim_all(group.spans())?;
         }
-        let (survey, mut batch) = (*surveyor.found(), TlbBatch::of(call.is_later()));",
+        let survey = *surveyor.found();",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(before.aliases().iter().copied())" => "chain(before.aliases().iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
