@@ -165,7 +165,8 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         call: &mut Call<'_, P>,
         operation: &mut impl Operation<P>,
     ) -> Result<(), ChangeError> {
-        let _kept = call.state.attention.keeps_cuts();
+        // One span is cut under its claim.
+        let _kept = self.only().is_none().then(|| call.state.attention.keeps_cuts());
         let several = self.count > TOGETHER;
         let passes: &[Pass] = if several { &[Pass::Look, Pass::Cut, Pass::Change] } else { &[Pass::Change] };
         let mut splits = false;
