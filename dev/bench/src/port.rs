@@ -52,7 +52,8 @@ const SLOWER: [(&str, &str, &str); 10] = [
 /// The reason for single pages.
 const ONE_WAY: &str = "since the fast way also looks for claims, serves leaves of all sizes, and lets readers without a lock know of it";
 /// The reason at 64K pages.
-const WIDE: &str = "for the same reason as at 4K pages, and the address of a table is in two fields of its descriptor";
+const WIDE: &str =
+    "for the same reason as at 4K pages, and the address of a table is in two fields of its descriptor";
 
 /// Counts of one kind of kernel, and the versions of the programs that they depend on.
 #[derive(Debug, PartialEq, Eq, Default)]

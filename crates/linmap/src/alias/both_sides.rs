@@ -10,12 +10,12 @@
 use core::cell::Cell;
 
 use crate::alias::budget::Budget;
+use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::{
-    ChangeError, Cuts, InPlace, LiveVisitor, LockSet, Locked, MOST_CUTS, Needs, Room, Stop, Survey, Surveyor,
-    TlbBatch,
+    ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch,
 };
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -110,10 +110,7 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
-            found.frames += match had {
-                0 => self.frames(alias)?,
-                had => had,
-            };
+            found.frames += if had == 0 { Cuts::frames(locked, self.sides.aliases, alias) } else { had };
         }
         // The tables that replace leaves at its ends.
         if survey.splits() && found.extents > 1 {
@@ -121,15 +118,6 @@ impl<P: Platform> BothSides<'_, P> {
         }
         found.aliases.include(survey);
         Ok(())
-    }
-
-    /// Returns the number of table pages that it takes to cut the leaves at the ends of an alias, if no other ends are in them.
-    #[cold]
-    fn frames(&self, alias: Span) -> Result<u64, Stop> {
-        let (mut room, change): (Room<2>, _) = ([None; 2], self.sides.aliases);
-        let mut cuts = Cuts::new(self.locked, &mut room, [change; 2]);
-        cuts.find(change, alias)?;
-        Ok(cuts.frames(alias))
     }
 
     /// Returns true if the linear map has any of an alias, all of which `way` translates.
@@ -176,8 +164,8 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// CPUs that do not park, it takes more locks or table pages, or these are too many for one hold.
     fn cut(&self, found: &Findings) -> Result<(), Stop> {
-        let locked = self.locked;
-        locked.may_resize(locked.policy, found.in_use())?;
+        let (locked, policy) = (self.locked, self.locked.policy);
+        locked.may_resize(policy, found.in_use())?;
         if !found.aliases.splits() && !found.area.splits() {
             return Ok(());
         }
@@ -186,10 +174,9 @@ impl<P: Platform> BothSides<'_, P> {
             let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
-        let mut room: Room<MOST_CUTS> = [None; MOST_CUTS];
-        let mut cuts = Cuts::new(locked, &mut room, [self.sides.area, self.sides.aliases]);
+        let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
         match self.add_to(&mut cuts, found) {
-            Ok(()) => cuts.carry_out(found.in_use().is_some()),
+            Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
             Err(error) => Err(cuts.undone(error)),
         }
     }
@@ -249,7 +236,7 @@ impl<P: Platform> BothSides<'_, P> {
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), &self.sides.aliases);
-        found.aliases.cuts(*change, alias).ends(self.locked, Some(&mut batch))?;
+        Ends::new(self.locked, change, (way, alias)).resize(found.aliases.resizes, &mut batch)?;
         if found.aliases.in_place {
             InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
         }

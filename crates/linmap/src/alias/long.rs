@@ -13,12 +13,11 @@ use core::iter::once;
 
 use crate::alias::alias_survey::AliasSurvey;
 use crate::alias::budget::Budget;
+use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Side, Sides};
 use crate::format::{LeafChange, Span};
-use crate::live::{
-    Call, ChangeError, Cut, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TOGETHER, TlbBatch,
-};
+use crate::live::{Call, ChangeError, GIGABYTE, InPlace, LockSet, Locked, Stop, Survey, TOGETHER, TlbBatch};
 use crate::platform::Platform;
 
 /// The number of extents that are noted in one hold.
@@ -247,21 +246,46 @@ impl<P: Platform> Long<'_, '_, P> {
         Ok(())
     }
 
-    /// Cuts leaves at the ends of the extents, with translations as they are.
+    /// Splits leaves at the ends of the extents, with translations as they are.
     ///
     /// # Errors
     ///
     /// CPUs do not park, or the policy is another one now.
     fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
-        let (&Sides { span, area, aliases, .. }, in_use) = (self.sides, found.in_use());
+        let (sides, in_use) = (self.sides, found.in_use());
         if found.alias_survey.splits() {
-            let cut = |span| Cut { span, change: aliases, besides: area, in_use };
-            self.mapped_aliases(|long, alias| cut(alias).ends_in_hold(long.call, None))?;
+            self.mapped_aliases(|long, alias| long.cut_ends((sides.aliases, alias), in_use))?;
         }
         if found.area.splits() {
-            Cut { span, change: area, besides: aliases, in_use }.ends_in_hold(self.call, None)?;
+            self.cut_ends((sides.area, sides.span), in_use)?;
         }
         Ok(())
+    }
+
+    /// Splits the leaves at the ends of one span, in a hold.
+    fn cut_ends(
+        &mut self,
+        (change, span): (LeafChange, Span),
+        in_use: Option<u64>,
+    ) -> Result<(), ChangeError> {
+        let changes = [self.sides.area, self.sides.aliases];
+        self.call.attempts_at_ends(span, |locked| {
+            if !is_mapped(locked, span.first) {
+                return Ok(());
+            }
+            // Before any table is built: to give it back would make this hold long.
+            locked.has_frames(Cuts::frames(locked, change, span))?;
+            let mut cuts = Cuts::new(locked, changes);
+            cuts.add(change, span).map_err(|error| cuts.undone(error))?;
+            if cuts.are_none() {
+                return Ok(());
+            }
+            locked.may_resize(locked.policy, in_use).map_err(|error| cuts.undone(error.into()))?;
+            cuts.carry_out((locked.policy, in_use.is_some()))?;
+            // The next holder may change something below these tables.
+            locked.publish_barrier();
+            Ok(())
+        })
     }
 
     /// Changes one side, in one batch.

@@ -3,6 +3,7 @@
 mod alias_survey;
 mod both_sides;
 mod budget;
+mod cuts;
 mod extents;
 mod long;
 mod remake_both;

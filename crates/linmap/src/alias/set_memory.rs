@@ -11,9 +11,8 @@ use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
 use crate::alias::remake_both::remake_both;
 use crate::alias::sides::{Side, Sides};
-use crate::build::tables_for_ends;
 use crate::format::{Change, LeafChange, Remake, Span, Va};
-use crate::live::{AddressSpace, Call, ChangeError, LockSet, Reader, RemakeError};
+use crate::live::{AddressSpace, Call, ChangeError, LockSet, Reader, RemakeError, tables_for_ends};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 

@@ -16,5 +16,5 @@ pub use error::BuildError;
 pub(crate) use error::OutOfFrames;
 pub(crate) use fill::FILLED;
 pub(crate) use give_back::give_back;
-pub(crate) use replacement::{Replacement, discard, page_tables_for, tables_for_ends};
+pub(crate) use replacement::{Replacement, discard, page_tables_for};
 pub use tree::Tree;

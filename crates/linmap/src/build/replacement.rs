@@ -39,23 +39,6 @@ pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span)
     (level.number()..Level::PAGE.number()).map(entries).sum()
 }
 
-/// Returns the number of tables that replace a leaf at `level` if a part of it is in `span`: one for each entry that
-/// contains an end of the span, at each level.
-pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
-    let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
-    // After the highest address comes 0.
-    let (mut tables, after) = (0, last.wrapping_add(1));
-    let mut shift = g.level_shift(level);
-    while shift > g.page_shift() {
-        let within = (1u64 << shift) - 1;
-        let begins = first & within != 0 || first >> shift == last >> shift && after & within != 0;
-        let ends = after & within != 0 && first >> shift != last >> shift;
-        tables += u64::from(begins) + u64::from(ends);
-        shift -= g.index_bits();
-    }
-    tables
-}
-
 impl<M: Memory> Replacement<'_, M> {
     /// Builds the tables that replace the leaf `old`, which is an entry of `above` and starts at `base`. Returns the
     /// descriptor of the topmost table.
@@ -312,46 +295,4 @@ pub(crate) fn discard<M: Memory>(
         tables += 1;
     });
     tables
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::host::HostMemory;
-    use crate::tests::geometries;
-    use test_support::prelude::*;
-
-    proptest! {
-        /// The tables that are counted are those that are built.
-        #[test]
-        fn as_many_tables_as_are_built(seed: u64, pages: u64) {
-            for g in geometries() {
-                let memory = HostMemory::new(g, 16);
-                let level = g.first_leaf_level();
-                if level == Level::PAGE { continue }
-                let shift = g.level_shift(level);
-                let all = 1u64 << (shift - g.page_shift());
-                let base = g.base(crate::format::Half::Upper);
-                let first = seed % all;
-                let count = pages % (all - first) + 1;
-                if count == all { continue }
-                let page = g.page_shift();
-                let span = Span { first: base + (first << page), last: base + ((first + count) << page) - 1 };
-                let leaf = Span { first: base, last: base + ((1 << shift) - 1) };
-                let counters = Counters::new();
-                let leaf_of = crate::format::Leaf {
-                    oa: crate::format::Pa(0),
-                    attributes: crate::format::Attributes::RAM,
-                    contiguous: false,
-                    valid: true,
-                };
-                let old = crate::format::Descriptor::leaf(leaf_of, g, level);
-                let change = LeafChange { set: 1 << 54, ..LeafChange::NONE };
-                let above = Table { pa: crate::format::Pa(0), words: core::ptr::null_mut(), level, shift, base };
-                let built = Replacement { memory: &memory, geometry: g, tables: TableAttributes::empty(), change, span, pages: false, counters: &counters };
-                prop_assert!(built.leaf(old, &above, base).is_ok());
-                prop_assert_eq!(memory.in_use() as u64, tables_for_ends(g, level, leaf, span), "{:?} {} {}", g, first, count);
-            }
-        }
-    }
 }

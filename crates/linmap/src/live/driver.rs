@@ -14,6 +14,7 @@ use core::iter::{Once, once};
 use crate::format::{LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::claims::{Group, TOGETHER};
+use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
@@ -246,7 +247,8 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
                 if !stores || !is_only {
                     return Ok(Tried::Cut);
                 }
-                survey.cuts(operation.change(), self.first).ends(locked, Some(operation.batch()))?;
+                let (change, at) = (operation.change(), (&locked.root(), self.first));
+                Ends::new(locked, &change, at).resize(survey.resizes, operation.batch())?;
             }
             if !stores || !survey.changes() {
                 return Ok(Tried::Done);
@@ -307,9 +309,14 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         if let Some(at) = survey.cut {
             match self.only() {
                 _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
-                Some(span) if stores => {
-                    survey.cuts(change, span).ends_in_hold(call, Some(operation.batch()))?;
-                }
+                Some(span) if stores => call.attempts_at_ends(span, |locked| {
+                    let batch = operation.batch();
+                    Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
+                    batch.leave(locked);
+                    // The next holder may change what is left of these leaves.
+                    locked.publish_barrier();
+                    Ok(())
+                })?,
                 _ => return Ok(Tried::Cut),
             }
         }
@@ -372,7 +379,10 @@ fn cut<P: Platform>(
                 let end = Span { first: va, last: va };
                 surveyor.add(locked, &locked.deepest(locked.root(), end), (span, end))?;
             }
-            if surveyor.found().splits() && surveyor.found().cuts(change, span).ends(locked, None)? {
+            if surveyor.found().splits() {
+                // Translations stay, so nothing is invalidated.
+                Ends::cutting(locked, &change, (&locked.root(), span))
+                    .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
                 locked.publish_barrier();
             }
             Ok(())

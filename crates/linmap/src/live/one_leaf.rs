@@ -4,8 +4,9 @@
 //! others have left are those of every hold. Whatever takes more than this is left to the operation's long form, and nothing is stored
 //! then.
 
-use crate::build::{OutOfFrames, tables_for_ends};
+use crate::build::OutOfFrames;
 use crate::format::{Attributes, Descriptor, Geometry, Leaf, LeafChange, Span};
+use crate::live::ends::tables_for_ends;
 use crate::live::invalidated::Invalidated;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::Locked;

@@ -10,6 +10,7 @@ use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Remade, Span, Va};
 use crate::live::attempt::Call;
+use crate::live::ends::Ends;
 use crate::live::error::{ChangeError, RemakeError};
 use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
 use crate::live::map_state::MapState;
@@ -41,10 +42,7 @@ pub(crate) fn remake<P: Platform, E>(
     }
     call.claim_all([span].into_iter())?;
     let found = survey(&mut call, remade, span)?;
-    if found.leaves.splits() {
-        // What TLBs hold translates as before, and goes when the leaves in its place go out.
-        found.leaves.cuts(LeafChange::REMOVE, span).ends_in_hold(&mut call, None)?;
-    }
+    cut(&mut call, span, &found.leaves)?;
     fits(&mut call, remade, span)?;
     let mut batch = TlbBatch::new();
     take_out(&mut call, (span, true), &mut batch)?;
@@ -115,6 +113,25 @@ impl<P: Platform> LeafVisitor<P> for Surveyor<'_> {
         *changes = *changes || !(index..end).all(is_made);
         Ok(end)
     }
+}
+
+/// Cuts the leaves that contain an end of a span, which translate as before. Takes an upper bound of table pages.
+///
+/// # Errors
+///
+/// The policy or the CPUs do not permit it; out of frames. Nothing has changed.
+fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Result<(), ChangeError> {
+    if !found.splits() {
+        return Ok(());
+    }
+    call.attempts_at_ends(span, |locked| {
+        // What TLBs hold translates as before, and goes when the leaves in its place go out.
+        Ends::cutting(locked, &LeafChange::REMOVE, (&locked.root(), span))
+            .resize(found.resizes, &mut TlbBatch::new())?;
+        // The next holder changes what is left of these leaves.
+        locked.publish_barrier();
+        Ok(())
+    })
 }
 
 /// Checks that each leaf and run of a span, none of which reaches beyond it, can lead where it shall.

@@ -26,6 +26,13 @@ pub(crate) struct Resize {
 }
 
 impl Resize {
+    /// Returns true if it dissolves the same run as another one.
+    pub(crate) fn dissolves_run_of(&self, other: &Self) -> bool {
+        let (Some(members), true) = (self.dissolves, other.dissolves.is_some()) else { return false };
+        let run = |resize: &Self| (resize.table.pa, resize.index & !(members - 1));
+        run(self) == run(other)
+    }
+
     /// Carries out all resizes, or none. No two may dissolve the same run. With `then_changed`, a barrier follows
     /// dissolved runs, because their entries change next. There are at most `ROOM` / 2 of them, so that they take no more
     /// of the stack than they need.
@@ -37,19 +44,21 @@ impl Resize {
     pub(crate) fn all<P: Platform, const ROOM: usize>(
         locked: &Locked<'_, P>,
         (policy, in_use): (Policy, bool),
-        resizes: impl Iterator<Item = Self> + Clone,
+        resizes: &[Self],
         then_changed: bool,
     ) -> Result<(), Stop> {
-        if parks(policy, in_use) {
-            return Self::all_parked::<P, ROOM>(locked, resizes);
+        if !parks(policy, in_use) {
+            Self::all_in_place(locked, resizes.iter().copied(), then_changed);
+            return Ok(());
         }
-        Self::all_in_place(locked, resizes, then_changed);
+        Self::all_parked::<P, ROOM>(locked, resizes)?;
+        resizes.iter().for_each(|resize| resize.count(locked));
         Ok(())
     }
 
     /// Carries out all resizes where no CPU has to be parked.
     #[inline(always)]
-    fn all_in_place<P: Platform>(
+    pub(crate) fn all_in_place<P: Platform>(
         locked: &Locked<'_, P>,
         resizes: impl Iterator<Item = Self> + Clone,
         then_changed: bool,
@@ -87,7 +96,7 @@ impl Resize {
     #[cold]
     fn all_parked<P: Platform, const ROOM: usize>(
         locked: &Locked<'_, P>,
-        resizes: impl Iterator<Item = Self> + Clone,
+        resizes: &[Self],
     ) -> Result<(), Stop> {
         let mut updates = [EntryUpdate::NONE; ROOM];
         let mut used = 0;
@@ -95,32 +104,27 @@ impl Resize {
             updates[used] = update;
             used += 1;
         };
-        for Self { table, index, dissolves, link } in resizes.clone() {
-            if let Some(members) = dissolves {
-                add(EntryUpdate::dissolve(locked.place(&table), index & !(members - 1), members));
+        for Self { table, index, dissolves, link } in resizes {
+            if let Some(members) = *dissolves {
+                add(EntryUpdate::dissolve(locked.place(table), index & !(members - 1), members));
             }
             if let Some(link) = link {
-                add(EntryUpdate::replace(locked.place(&table), index, link));
+                add(EntryUpdate::replace(locked.place(table), *index, *link));
             }
         }
-        if resizes.clone().any(|resize| resize.link.is_some()) {
+        if resizes.iter().any(|resize| resize.link.is_some()) {
             locked.publish_barrier();
         }
         let parked = park(locked, &updates[..used]);
-        match parked {
-            Ok(()) => resizes.for_each(|resize| resize.count(locked)),
-            Err(_) => resizes.for_each(|resize| resize.discard(locked)),
+        if parked.is_err() {
+            for Self { table, link, .. } in resizes {
+                if let Some(link) = link {
+                    let below = (*link, table.level.down(1));
+                    discard(locked.reserve, locked.geometry, locked.counters(), below);
+                }
+            }
         }
         parked
-    }
-
-    /// Gives back the tables that would have replaced the leaf.
-    #[cold]
-    pub(crate) fn discard<P: Platform>(&self, locked: &Locked<'_, P>) {
-        if let Some(link) = self.link {
-            let below = (link, self.table.level.down(1));
-            discard(locked.reserve, locked.geometry, locked.counters(), below);
-        }
     }
 
     #[inline(always)]

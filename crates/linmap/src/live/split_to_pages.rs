@@ -3,8 +3,6 @@
 //! A long range is split piece by piece. No translation changes, so others may work in the range meanwhile. All table
 //! pages are taken before the first piece.
 
-use core::iter::once;
-
 use crate::build::{Replacement, page_tables_for};
 use crate::format::{Descriptor, LeafChange, Level, Span};
 use crate::live::attempt::Call;
@@ -169,6 +167,6 @@ impl Splits {
             link = Some(replacement.leaf(old, table, table.va(index))?);
         }
         let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
-        Resize::all::<P, 2>(locked, (self.policy, old.is_valid()), once(resize), false)
+        Resize::all::<P, 4>(locked, (self.policy, old.is_valid()), &[resize], false)
     }
 }

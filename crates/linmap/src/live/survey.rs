@@ -1,7 +1,6 @@
 //! Surveys a range before a change: is the change possible, and what is needed? Nothing is stored.
 
 use crate::format::{Descriptor, LeafChange, Level, Span};
-use crate::live::cuts::Cut;
 use crate::live::error::refusal;
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::stop::Stop;
@@ -37,11 +36,6 @@ impl Survey {
     /// Returns true if the same bits change in all leaves, and all leaves or none are valid.
     pub(crate) fn is_alike(&self) -> bool {
         !self.differs
-    }
-
-    /// Returns the cuts of a span, for this change.
-    pub(crate) const fn cuts(&self, change: LeafChange, span: Span) -> Cut {
-        Cut { span, change, besides: LeafChange::NONE, in_use: self.resizes }
     }
 
     /// Adds the findings of another survey.

@@ -143,7 +143,7 @@ patches! {
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// A hold that cuts leaves ends before walkers see the tables.
     NoDsbAfterCut: "// The next holder may change what is left of these leaves.
-            locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+                    locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// Memory with a special use is removed as RAM.
     SpecialRemoved: "if old != ram(oa) ||" => "if !FAULT && old != ram(oa) ||",
     /// Fewer table pages are taken before an operation than it may need.
