@@ -459,7 +459,7 @@ impl AddressSpace {
     ///
     /// As for [`protect`](Self::protect). With [`ChangeFlags::LATER`] CPUs may use the old translations until the range
     /// has been [flushed](Self::flush).
-    #[inline(never)]
+    #[inline]
     pub unsafe fn change<P: Platform>(
         &self,
         platform: &P,
