@@ -218,7 +218,7 @@ impl<P: Platform> Long<'_, '_, P> {
     ) -> Result<(), ChangeError> {
         let part = Span { last: span.last.min(span.first | ((1 << GIGABYTE) - 1)), ..span };
         let budget = Budget::new(P::HOLD.max(1));
-        self.call.looks(part, |locked| {
+        self.call.looks(LockSet::of::<P>(part), part, |locked| {
             // Also where nothing will change: an alias that is read-only must not be writable in a TLB.
             locked.settle(part);
             match work(locked, part, &budget) {

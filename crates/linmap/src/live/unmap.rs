@@ -109,7 +109,7 @@ fn prune_if<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -
 #[cold]
 fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
     let all = Span { first: 0, last: u64::MAX };
-    let prunes = call.looks_with(LockSet::of::<P>(all), span, |locked| {
+    let prunes = call.looks(LockSet::of::<P>(all), span, |locked| {
         let mut unmap = Unmap { upper: true, ..Unmap::new(false) };
         locked.mark(span);
         unmap.piece(locked, Piece { piece: span, span });
