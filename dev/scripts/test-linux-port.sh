@@ -5,7 +5,7 @@
 #   dev/scripts/test-linux-port.sh all      16K and 64K pages, 52 bits, a debug kernel, and one with more features too
 #   dev/scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug more
 #   dev/scripts/test-linux-port.sh 6.12 ... Linux 6.12 instead of 7.2
-#   dev/scripts/test-linux-port.sh short .. a quarter of the boots, and no counts
+#   dev/scripts/test-linux-port.sh short .. a quarter of the boots and of the counts
 #   dev/scripts/test-linux-port.sh counts .. no boots but those that count
 #
 # Counts of instructions are compared with docs/benchmarks/linux-port.json, and that with the book's page; --update before or
@@ -438,8 +438,10 @@ counts() {
         printf 'gcc %s\nrustc %s\n' "$(aarch64-linux-gnu-gcc --version | head -n 1)" "$(rustc --version)"
     } >"$build/counted"
     count large "$trusted" 1 tests=counts
-    count pages "$plain" 1 tests=counts
-    count parked "$trusted" 2 linmap_test.withheld=1
+    [ "$short" ] || {
+        count pages "$plain" 1 tests=counts
+        count parked "$trusted" 2 linmap_test.withheld=1
+    }
     cargo run --quiet -p bench -- linux-port "$prefix$kind" "$build/counted" ${update:+"$update"} || failed=yes
 }
 
@@ -479,6 +481,6 @@ for kind in ${kinds:-4k}; do
     narrow=
     [ "$only_counts" ] || boots
     # With 52 bits the map is that of 48.
-    case $short$kind in short* | debug | more | 4k-52) ;; *) counts ;; esac
+    case $kind in debug | more | 4k-52) ;; *) counts ;; esac
 done
 [ -z "$failed" ] || exit 1
