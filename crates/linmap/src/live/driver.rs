@@ -24,7 +24,7 @@ use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// What is done to the leaves of some spans.
+/// An operation on the leaves of some spans.
 pub(crate) trait Operation<P: Platform> {
     /// Returns what becomes of each leaf: whether it may, and whether it has to be cut.
     fn change(&self) -> LeafChange;
