@@ -11,7 +11,6 @@ mod collapse;
 mod copied;
 mod create;
 mod deferred_tables;
-mod driver;
 mod ends;
 mod error;
 mod graft;
