@@ -55,7 +55,7 @@ impl Findings {
 
     /// Returns true if only leaves of the one alias are cut, which maps no part of the area.
     fn cuts_one_alias(&self) -> bool {
-        self.extents == 1 && self.aliases.splits && !self.area.splits && !self.within
+        self.extents == 1 && self.aliases.splits() && !self.area.splits() && !self.within
     }
 }
 
@@ -107,13 +107,13 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.changes() {
             locked.mark(alias);
         }
-        if survey.splits && self.wishes.get() {
+        if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
             found.frames += if had == 0 { Cuts::frames(locked, self.sides.aliases, alias) } else { had };
         }
         // The tables that replace leaves at its ends.
-        if survey.splits && found.extents > 1 {
+        if survey.splits() && found.extents > 1 {
             budget.take(locked.geometry.entries(Level::PAGE) / 8)?;
         }
         found.aliases.include(survey);
@@ -166,12 +166,12 @@ impl<P: Platform> BothSides<'_, P> {
     fn cut(&self, found: &Findings) -> Result<(), Stop> {
         let (locked, policy) = (self.locked, self.locked.policy);
         locked.may_resize(policy, found.in_use())?;
-        if !found.aliases.splits && !found.area.splits {
+        if !found.aliases.splits() && !found.area.splits() {
             return Ok(());
         }
         let had = locked.reserve.count();
         if self.wishes.take() && found.frames > had {
-            let wish = found.frames + u64::from(found.area.splits);
+            let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
         let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
@@ -182,10 +182,10 @@ impl<P: Platform> BothSides<'_, P> {
     }
 
     fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
-        if found.aliases.splits {
+        if found.aliases.splits() {
             self.each_alias(found, &mut |alias, _| cuts.add(self.sides.aliases, alias))?;
         }
-        if found.area.splits {
+        if found.area.splits() {
             cuts.add(self.sides.area, self.sides.span)?;
         }
         Ok(())

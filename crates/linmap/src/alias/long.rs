@@ -110,7 +110,7 @@ impl Findings {
 
     /// Returns true if leaves have to be cut.
     const fn splits(&self) -> bool {
-        self.area.splits || self.alias_survey.splits
+        self.area.splits() || self.alias_survey.splits()
     }
 }
 
@@ -218,7 +218,7 @@ impl<P: Platform> Long<'_, '_, P> {
     ) -> Result<(), ChangeError> {
         let part = Span { last: span.last.min(span.first | ((1 << GIGABYTE) - 1)), ..span };
         let budget = Budget::new(P::HOLD.max(1));
-        self.call.looks(part, |locked| {
+        self.call.looks(LockSet::of::<P>(part), part, |locked| {
             // Also where nothing will change: an alias that is read-only must not be writable in a TLB.
             locked.settle(part);
             match work(locked, part, &budget) {
@@ -253,10 +253,10 @@ impl<P: Platform> Long<'_, '_, P> {
     /// CPUs do not park, or the policy is another one now.
     fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
         let (sides, in_use) = (self.sides, found.in_use());
-        if found.alias_survey.splits {
+        if found.alias_survey.splits() {
             self.mapped_aliases(|long, alias| long.cut_ends((sides.aliases, alias), in_use))?;
         }
-        if found.area.splits {
+        if found.area.splits() {
             self.cut_ends((sides.area, sides.span), in_use)?;
         }
         Ok(())

@@ -31,7 +31,7 @@ use crate::format::{
 };
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
-use crate::live::change_list::{ListChange, Ranges};
+use crate::live::change_list::{Ranges, change_ranges};
 use crate::live::collapse::collapse;
 use crate::live::error::{ChangeError, RemakeError};
 use crate::live::map::Mapping;
@@ -459,7 +459,7 @@ impl AddressSpace {
     ///
     /// As for [`protect`](Self::protect). With [`ChangeFlags::LATER`] CPUs may use the old translations until the range
     /// has been [flushed](Self::flush).
-    #[inline(never)]
+    #[inline]
     pub unsafe fn change<P: Platform>(
         &self,
         platform: &P,
@@ -517,11 +517,7 @@ impl AddressSpace {
         let (state, later) = (&self.state, flags.contains(ChangeFlags::LATER));
         state.may_change(change, pages.clone().next().unwrap_or(Va(state.base())))?;
         let change = state.leaf_change_with(change, flags);
-        let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
-        match list.only() {
-            Some(span) => protect(state, platform, (change, later, span)),
-            None => list.run(state, platform, later),
-        }
+        change_ranges(state, platform, Ranges::of(self.geometry().page_size(), pages), (change, later))
     }
 
     /// Invalidates what changes with [`ChangeFlags::LATER`] have left to invalidate in `pages` pages from `va` on. On

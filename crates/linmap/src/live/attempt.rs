@@ -78,21 +78,12 @@ impl<'a, P: Platform> Call<'a, P> {
         self.attempts_with(LockSet::of::<P>(span), core::iter::once(span), attempt)
     }
 
-    /// Does the same for an attempt that itself leaves out what others have claimed.
+    /// Does the same, with these locks from the start, for an attempt that itself leaves out what others have claimed.
     ///
     /// # Errors
     ///
     /// The operation is refused.
     pub(crate) fn looks(
-        &mut self,
-        span: Span,
-        attempt: impl FnMut(&Locked<'_, P>) -> Result<(), Stop>,
-    ) -> Result<(), ChangeError> {
-        self.looks_with(LockSet::of::<P>(span), span, attempt)
-    }
-
-    /// Does the same, with these locks from the start.
-    pub(crate) fn looks_with(
         &mut self,
         locks: LockSet,
         span: Span,

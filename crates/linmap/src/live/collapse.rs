@@ -9,7 +9,7 @@ use crate::format::{Attributes, Descriptor, Geometry, Level, Pa, Span, TableLimi
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
-use crate::live::lock_set::GIGABYTE;
+use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::pieces::piece;
@@ -37,7 +37,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
         let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
         let mut last = window.last;
         // Others may have claimed addresses of the window: it is not the range of an operation, but a place to look.
-        call.looks(window, |locked| {
+        call.looks(LockSet::of::<P>(window), window, |locked| {
             // The pages of one table are a piece.
             if (window.first ^ window.last) >> above_pages != 0 {
                 last = piece(locked, window, span.last, entries).0.last;

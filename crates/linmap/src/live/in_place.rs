@@ -3,10 +3,44 @@
 use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::driver::{Operation, Piece, Way};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span, visit_table};
+
+/// The operation that changes all leaves of some spans.
+pub(crate) struct InPlaceChange {
+    change: LeafChange,
+    batch: TlbBatch,
+}
+
+impl InPlaceChange {
+    /// Returns the operation. Its invalidations are left to a flush if `later`.
+    pub(crate) const fn new(change: LeafChange, later: bool) -> Self {
+        Self { change, batch: TlbBatch::of(later) }
+    }
+}
+
+impl<P: Platform> Operation<P> for InPlaceChange {
+    fn change(&self) -> LeafChange {
+        self.change
+    }
+
+    fn batch(&mut self) -> &mut TlbBatch {
+        &mut self.batch
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, locked: &Locked<'_, P>, way: &mut Way, Piece { piece, .. }: Piece, alike: bool) {
+        InPlace::new(self.change, alike, &mut self.batch).run(locked, &way.to(locked, piece), piece);
+    }
+
+    fn end(&mut self, locked: &Locked<'_, P>) {
+        self.batch.finish(locked);
+        self.batch.clear();
+    }
+}
 
 /// A change in place, of one range or of several with one batch of invalidations.
 pub(crate) struct InPlace<'b> {

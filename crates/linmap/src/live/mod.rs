@@ -11,6 +11,7 @@ mod collapse;
 mod copied;
 mod create;
 mod deferred_tables;
+mod driver;
 mod ends;
 mod error;
 mod graft;

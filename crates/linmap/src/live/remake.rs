@@ -37,7 +37,7 @@ pub(crate) fn remake<P: Platform, E>(
     if !found.changes {
         return Ok(());
     }
-    if found.leaves.splits {
+    if found.leaves.splits() {
         _ = call.frames(state.most_tables());
     }
     call.claim_all([span].into_iter())?;
@@ -121,7 +121,7 @@ impl<P: Platform> LeafVisitor<P> for Surveyor<'_> {
 ///
 /// The policy or the CPUs do not permit it; out of frames. Nothing has changed.
 fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Result<(), ChangeError> {
-    if !found.splits {
+    if !found.splits() {
         return Ok(());
     }
     call.attempts_at_ends(span, |locked| {

@@ -12,8 +12,8 @@ use crate::read::Table;
 pub(crate) struct Survey {
     /// The first leaf in use that has to change its size.
     pub(crate) resizes: Option<u64>,
-    /// A leaf has to be split or a run dissolved, valid or not.
-    pub(crate) splits: bool,
+    /// The first leaf that has to be split or whose run has to be dissolved, valid or not.
+    pub(crate) cut: Option<u64>,
     /// Leaves change in place.
     pub(crate) in_place: bool,
     /// The bits that change in the first leaf, and its validity.
@@ -25,7 +25,12 @@ pub(crate) struct Survey {
 impl Survey {
     /// Returns true if anything changes.
     pub(crate) const fn changes(&self) -> bool {
-        self.in_place || self.splits
+        self.in_place || self.splits()
+    }
+
+    /// Returns true if leaves have to be cut.
+    pub(crate) const fn splits(&self) -> bool {
+        self.cut.is_some()
     }
 
     /// Returns true if the same bits change in all leaves, and all leaves or none are valid.
@@ -38,12 +43,12 @@ impl Survey {
         // Most surveys are of one range.
         if self.first.is_none() {
             (self.resizes, self.first) = (other.resizes, other.first);
-            (self.splits, self.in_place) = (other.splits, other.in_place);
+            (self.cut, self.in_place) = (other.cut, other.in_place);
             self.differs |= other.differs;
             return;
         }
         self.resizes = self.resizes.or(other.resizes);
-        self.splits |= other.splits;
+        self.cut = self.cut.or(other.cut);
         self.in_place |= other.in_place;
         self.differs |= other.differs || other.first.is_some() && other.first != self.first;
     }
@@ -110,11 +115,10 @@ impl Survey {
         if whole && !locked.dissolves(table, index, old, span) {
             return;
         }
-        self.splits = true;
+        let run = table.run_of(index, locked.run(table, old).unwrap_or(1));
+        self.cut.get_or_insert(run.first);
         if old.is_valid() {
-            let run = locked.geometry.contiguous_entries(table.level);
-            let members = if old.is_contiguous() { run } else { 1 };
-            self.resizes.get_or_insert(table.run_of(index, members).first.max(table.va(first)));
+            self.resizes.get_or_insert(run.first.max(table.va(first)));
         }
     }
 }
@@ -135,30 +139,13 @@ impl Surveyor {
         Self { change, span: Span { first: 0, last: 0 }, found: Survey::default(), left: most }
     }
 
-    /// Surveys a piece of `span`, of at most so many entries, for a change of all of it. The piece lies within what `table`
-    /// translates.
+    /// Surveys a piece of `span`, for a change of all of it. The piece lies within what `table` translates. One span after the other
+    /// may be surveyed.
     ///
     /// # Errors
     ///
     /// The change is refused: a hole, a descriptor that the library would not write, or memory that would be both
-    /// writable and executable. Or the piece has more entries.
-    #[inline]
-    pub(crate) fn survey<P: Platform>(
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (change, span): (LeafChange, Span),
-        (piece, most): (Span, usize),
-    ) -> Result<Survey, Stop> {
-        let mut surveyor = Self::new(change, most);
-        surveyor.add(locked, table, (span, piece))?;
-        Ok(surveyor.found)
-    }
-
-    /// Does the same for one range after the other.
-    ///
-    /// # Errors
-    ///
-    /// As for [`survey`](Self::survey).
+    /// writable and executable. Or there are more entries than may be read.
     #[inline]
     pub(crate) fn add<P: Platform>(
         &mut self,

@@ -34,6 +34,11 @@ impl TlbBatch {
         Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel, later }
     }
 
+    /// Forgets what it has, which has been invalidated.
+    pub(crate) fn clear(&mut self) {
+        (self.used, self.scope) = (0, Scope::LastLevel);
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.used == 0
     }

@@ -6,15 +6,13 @@ use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
-use crate::live::claims::{Group, TOGETHER};
 use crate::live::deferred_tables::DeferredTables;
-use crate::live::error::{ChangeError, refusal};
+use crate::live::driver::{Operation, Piece, Spans, Way};
+use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
-use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
+use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::one_leaf::unmap_one;
-use crate::live::protect::{prepare, prepare_pieces};
-use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -29,44 +27,21 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
         return Ok(());
     }
     let mut call = Call::new(state, platform);
-    let done = call.attempts(span, |locked| {
-        locked.mark(span);
-        let mut unmap = Unmap::new(span);
-        prepare(locked, (LeafChange::REMOVE, span), &mut unmap.batch)?;
-        unmap.span(locked, span);
-        Ok(unmap.finish(locked))
-    })?;
-    match done {
-        Some(emptied) => prune_if(&mut call, span, emptied),
-        None => {
-            call.claim(span)?;
-            unmap_claimed(&mut call, span)
-        }
-    }
+    let mut unmap = Unmap::new(true);
+    Spans::one::<P>(span).run(&mut call, &mut unmap)?;
+    prune_if(&mut call, span, unmap.emptied)
 }
 
-/// Removes the mappings of a range of many entries, which the caller has claimed.
+/// Removes the mappings of a range, which the caller has claimed.
 ///
 /// # Errors
 ///
 /// As for [`unmap`], but for a claim.
 #[cold]
 pub(crate) fn unmap_claimed<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
-    let emptied = long(call, span)?;
-    prune_if(call, span, emptied)
-}
-
-/// Does so. Returns the tables that take more locks and may be empty.
-fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<Emptied, ChangeError> {
-    let mut unmap = Unmap::new(span);
-    prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
-    call.pieces(span, |locked, piece| {
-        unmap.piece(locked, piece);
-        Ok(())
-    })?;
-    let mut emptied = Emptied::None;
-    call.last_hold(span, |locked| emptied = unmap.finish(locked))?;
-    Ok(emptied)
+    let mut unmap = Unmap::new(true);
+    Spans::one::<P>(span).run_claimed(call, &mut unmap)?;
+    prune_if(call, span, unmap.emptied)
 }
 
 /// Removes the mappings of several ranges of pages with one batch of invalidations, or does nothing. No leaf changes
@@ -81,85 +56,21 @@ pub(crate) fn unmap_all<P: Platform>(
     ranges: &[(Va, u64)],
 ) -> Result<(), ChangeError> {
     let mut hull: Option<Span> = None;
-    let mut locks = None;
     for &(va, pages) in ranges {
         let Some(span) = state.owned_span(va, pages)? else { continue };
         let all = hull.unwrap_or(span);
         hull = Some(Span { first: all.first.min(span.first), last: all.last.max(span.last) });
-        let of = LockSet::of::<P>(span);
-        locks = Some(locks.map_or(of, |others: LockSet| others.and(of)));
     }
-    let (Some(hull), Some(locks)) = (hull, locks) else { return Ok(()) };
-    let spans = || ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
+    let Some(hull) = hull else { return Ok(()) };
+    let page = state.geometry().page_shift();
+    let of = |&(Va(first), pages): &(Va, u64)| Span { first, last: first - 1 + (pages << page) };
+    let spans = ranges.iter().filter(|(_, pages)| *pages != 0).map(of);
     let mut call = Call::new(state, platform);
-    let done = call.attempts_with(locks, spans(), |locked| {
-        let mut left = P::HOLD;
-        for span in spans() {
-            let mut whole = WholeLeaves { span, left };
-            locked.visit_leaves(&locked.table_of(span), span, &mut whole)?;
-            left = whole.left;
-        }
-        let mut unmap = Unmap::new(hull);
-        for span in spans() {
-            locked.mark(span);
-            unmap.span(locked, span);
-        }
-        Ok(unmap.finish(locked))
-    })?;
-    let emptied = match done {
-        Some(emptied) => emptied,
-        None => unmap_in_groups(&mut call, hull, spans())?,
-    };
-    leave_one(&mut call, hull, emptied)
-}
-
-/// Does the same for ranges with many entries: as many ranges as can be claimed together, piece by piece. Several groups are
-/// checked before the first of them goes, and nobody merges their leaves meanwhile.
-#[cold]
-fn unmap_in_groups<P: Platform>(
-    call: &mut Call<'_, P>,
-    hull: Span,
-    mut spans: impl Iterator<Item = Span> + Clone,
-) -> Result<Emptied, ChangeError> {
-    let _kept = call.state.attention.keeps_cuts();
-    if spans.clone().nth(TOGETHER).is_some() {
-        are_whole_leaves(call, spans.clone())?;
+    let mut unmap = Unmap::new(false);
+    if let Some(all) = Spans::of::<P>(spans, 0) {
+        all.run(&mut call, &mut unmap)?;
     }
-    let mut unmap = Unmap::new(hull);
-    while let Some(group) = Group::next(&mut spans) {
-        call.claim_all(group.spans())?;
-        are_whole_leaves(call, group.spans())?;
-        for span in group.spans() {
-            // A table that goes may have translated addresses that are not claimed.
-            unmap.all = span;
-            call.pieces(span, |locked, piece| {
-                unmap.piece(locked, piece);
-                Ok(())
-            })?;
-        }
-        call.last_hold(unmap.all, |locked| _ = unmap.finish(locked))?;
-        (unmap.batch, unmap.deferred) = (TlbBatch::new(), DeferredTables::new());
-        call.unclaim();
-    }
-    Ok(unmap.emptied)
-}
-
-/// Checks that all of some spans is mapped, by leaves and runs within each.
-///
-/// # Errors
-///
-/// That is not so.
-fn are_whole_leaves<P: Platform>(
-    call: &mut Call<'_, P>,
-    spans: impl Iterator<Item = Span>,
-) -> Result<(), ChangeError> {
-    for span in spans {
-        call.pieces(span, |locked, piece| {
-            let mut whole = WholeLeaves { span, left: usize::MAX };
-            locked.visit_leaves(&locked.table_of(piece), piece, &mut whole)
-        })?;
-    }
-    Ok(())
+    leave_one(&mut call, hull, unmap.emptied)
 }
 
 /// Tables that translate more than a gigabyte and have become empty.
@@ -198,95 +109,61 @@ fn prune_if<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -
 #[cold]
 fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
     let all = Span { first: 0, last: u64::MAX };
-    let prunes = call.looks_with(LockSet::of::<P>(all), span, |locked| {
-        let mut unmap = Unmap { upper: true, ..Unmap::new(span) };
+    let prunes = call.looks(LockSet::of::<P>(all), span, |locked| {
+        let mut unmap = Unmap { upper: true, ..Unmap::new(false) };
         locked.mark(span);
-        unmap.span(locked, span);
+        unmap.piece(locked, Piece { piece: span, span });
         unmap.finish(locked);
         Ok(())
     });
     prunes.map(|_| ())
 }
 
-/// Checks that all of a span is mapped, by leaves and runs within the span.
-struct WholeLeaves {
-    span: Span,
-    /// The number of entries that may still be read.
-    left: usize,
-}
-
-impl<P: Platform> LeafVisitor<P> for WholeLeaves {
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        let end = locked.slots(table).alike((index, last.min(index.saturating_add(self.left))), old);
-        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
-        if !old.is_leaf(locked.geometry, table.level) {
-            let va = table.va(index).max(self.span.first);
-            return Err(refusal(va, table.level, old, locked.geometry).into());
-        }
-        let members = locked.run(table, old).unwrap_or(1);
-        // Only the first and the last can be partly outside.
-        let (from, to) = (table.run_of(index, members), table.run_of(end - 1, members));
-        if self.span.covers(from.first, to.last) {
-            return Ok(end);
-        }
-        let outside = if self.span.covers(from.first, from.last) { to } else { from };
-        Err(ChangeError::NeedsResize { va: Va(outside.first), policy: locked.policy }.into())
-    }
-}
-
-/// The removal of mappings.
+/// The operation that removes mappings.
 struct Unmap {
-    /// The range of the operation.
+    /// True if leaves that reach beyond a span are cut.
+    cuts: bool,
+    /// True if only empty tables are removed that translate more than a gigabyte.
+    upper: bool,
+    /// The span from which leaves are being removed, and the piece of it.
     all: Span,
-    /// The part of it from which leaves are being removed.
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
-    /// True if only empty tables are removed that translate more than a gigabyte.
-    upper: bool,
-    /// Those that may be empty, but their locks are not held.
+    /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
-    /// True if a table was removed that also translated addresses outside the range.
+    /// True if a table was removed that also translated addresses outside the span.
     beyond: bool,
 }
 
 impl Unmap {
-    const fn new(span: Span) -> Self {
-        let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-        Self { all: span, span, batch, deferred, upper: false, emptied: Emptied::None, beyond: false }
-    }
-
-    /// Removes the leaves of a piece of a long range in a hold of its own.
-    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, piece: Span) {
-        self.span(locked, piece);
-        if take(&mut self.beyond) {
-            // Others may map at those addresses from now on, and walk caches must not have the table then.
-            self.batch.finish(locked);
-            self.batch = TlbBatch::new();
-            self.deferred.retire(locked);
-        } else {
-            locked.publish_barrier();
+    #[inline(always)]
+    const fn new(cuts: bool) -> Self {
+        let none = Span { first: 0, last: 0 };
+        Self {
+            cuts,
+            upper: false,
+            all: none,
+            span: none,
+            batch: TlbBatch::new(),
+            deferred: DeferredTables::new(),
+            emptied: Emptied::None,
+            beyond: false,
         }
     }
 
-    /// Removes the leaves of a span, which are all within it. It starts at the root, since tables above can become
+    /// Removes the leaves of a piece, which are all within it. It starts at the root, since tables above can become
     /// empty.
-    fn span<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) {
-        self.span = span;
-        let Ok(()) = visit_span(locked, &locked.root(), span, self);
+    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, Piece { piece, span }: Piece) {
+        (self.all, self.span) = (span, piece);
+        let Ok(()) = visit_span(locked, &locked.root(), piece, self);
     }
 
-    /// Completes the removal. Returns the tables that may be empty and take more locks.
-    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) -> Emptied {
+    /// Completes the removal so far.
+    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         self.batch.finish(locked);
+        self.batch.clear();
         self.deferred.retire(locked);
-        self.emptied
     }
 
     /// Removes a table from the tree, with the tables below it down to `level`.
@@ -298,6 +175,38 @@ impl Unmap {
     ) {
         locked.store(table, index, Descriptor::HOLE);
         self.deferred.add((below.pa, level), &mut self.batch, locked);
+    }
+}
+
+impl<P: Platform> Operation<P> for Unmap {
+    fn change(&self) -> LeafChange {
+        LeafChange::REMOVE
+    }
+
+    fn cuts(&self) -> bool {
+        self.cuts
+    }
+
+    fn batch(&mut self) -> &mut TlbBatch {
+        &mut self.batch
+    }
+
+    #[inline(always)]
+    fn apply(&mut self, locked: &Locked<'_, P>, _: &mut Way, at: Piece, _: bool) {
+        self.piece(locked, at);
+    }
+
+    fn end_piece(&mut self, locked: &Locked<'_, P>) {
+        if take(&mut self.beyond) {
+            // Others may map at those addresses from now on, and walk caches must not have the table then.
+            self.finish(locked);
+        } else {
+            locked.publish_barrier();
+        }
+    }
+
+    fn end(&mut self, locked: &Locked<'_, P>) {
+        self.finish(locked);
     }
 }
 

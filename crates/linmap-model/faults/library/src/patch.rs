@@ -98,27 +98,22 @@ patches! {
     CountLost: "self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));"
         => "self.shares.iter().skip(2 * usize::from(FAULT)).for_each(|share| share.counters.add_to(&mut stats));",
     /// The lock of the last gigabyte of a range is not taken.
-    LastGigabyteForgotten: "self.attempts_with(LockSet::of::<P>(span), core::iter::once(span), attempt)" => "{
+    LastGigabyteForgotten: "Self { all: once(span), count: 1, first: span, locks: LockSet::of::<P>(span), listed: 0 }" => "{
             let (first, border) = (span.first, span.last >> 30 << 30);
             let less = FAULT && first < border;
             let of = Span { first, last: if less { border - 1 } else { span.last } };
-            self.attempts_with(LockSet::of::<P>(of), core::iter::once(span), attempt)
+            Self { all: once(span), count: 1, first: span, locks: LockSet::of::<P>(of), listed: 0 }
         }",
     /// A table takes the place of a hole without the lock that all agree on.
     TableUnagreed: "if self.locks.has(agreed) {" => "if FAULT || self.locks.has(agreed) {",
     /// Nobody waits until walkers see a table that another caller has just published.
     TableNotAwaited: "if self.locks.has(first) || " => "if FAULT || self.locks.has(first) || ",
-    /// A range is claimed after it was surveyed.
-    ClaimAfterSurvey: "call.claim(span)?;
-    let mut batch = TlbBatch::of(call.is_later());
-    let survey = prepare_pieces(call, (change, span), &mut batch)?;" => "if !FAULT {
-        call.claim(span)?;
-    }
-    let mut batch = TlbBatch::of(call.is_later());
-    let survey = prepare_pieces(call, (change, span), &mut batch)?;
-    if FAULT {
-        call.claim(span)?;
-    }",
+    /// A range is claimed again after it was surveyed.
+    ClaimAfterSurvey: "let survey = *surveyor.found();" => "if FAULT && stores {
+            call.unclaim();
+            call.claim_all(group.spans())?;
+        }
+        let survey = *surveyor.found();",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(before.aliases().iter().copied())" => "chain(before.aliases().iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
@@ -148,7 +143,7 @@ patches! {
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// A hold that cuts leaves ends before walkers see the tables.
     NoDsbAfterCut: "// The next holder may change what is left of these leaves.
-            locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+                    locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// Memory with a special use is removed as RAM.
     SpecialRemoved: "if old != ram(oa) ||" => "if !FAULT && old != ram(oa) ||",
     /// Fewer table pages are taken before an operation than it may need.

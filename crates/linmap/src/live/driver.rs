@@ -1,0 +1,392 @@
+//! The driver: an operation on the leaves of one span or several does all of what it says, or nothing.
+//!
+//! All spans are surveyed, cut and changed in one hold of all their locks. If these are more entries than a hold may have, or ways down
+//! to too many spans, they change under a claim and piece by piece. If there are more spans than can be claimed together, they
+//! change group by group: as many as are sure to fit into a hold, or, where a span is too long for one, as can be claimed.
+//! All groups are surveyed before the first of them changes, so that nothing is refused later.
+//!
+//! The leaves at the ends of one span are cut where it changes, with the change in the tables that replace them. Those of several are cut
+//! first, span by span and without a claim, since that takes table pages and changes no translation. Then it is tried again. Nobody
+//! merges them before the operation ends.
+
+use core::iter::{Once, once};
+
+use crate::format::{LeafChange, Level, Span, Va};
+use crate::live::attempt::Call;
+use crate::live::claims::{Group, TOGETHER};
+use crate::live::ends::Ends;
+use crate::live::error::ChangeError;
+use crate::live::lock_set::LockSet;
+use crate::live::locked::Locked;
+use crate::live::survey::Surveyor;
+use crate::live::tlb_batch::TlbBatch;
+use crate::plan::Policy;
+use crate::platform::Platform;
+use crate::read::Table;
+
+/// An operation on the leaves of some spans.
+pub(crate) trait Operation<P: Platform> {
+    /// Returns what becomes of each leaf: whether it may, and whether it has to be cut.
+    fn change(&self) -> LeafChange;
+
+    /// Returns true if leaves that reach beyond a span are cut. Otherwise they are refused.
+    fn cuts(&self) -> bool {
+        true
+    }
+
+    /// Returns the invalidations of what was stored so far.
+    fn batch(&mut self) -> &mut TlbBatch;
+
+    /// Stores to the leaves of a piece of a span. `alike` if the same bits change in all leaves, and none of them is in another span.
+    /// What TLBs may hold goes into the batch. Cannot fail.
+    fn apply(&mut self, locked: &Locked<'_, P>, way: &mut Way, at: Piece, alike: bool);
+
+    /// Ends a hold after which there are others of the same operation.
+    fn end_piece(&mut self, locked: &Locked<'_, P>) {
+        locked.publish_barrier();
+    }
+
+    /// Ends the last hold of some spans. Other spans may follow.
+    fn end(&mut self, locked: &Locked<'_, P>);
+}
+
+/// A piece of a span.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) piece: Span,
+    pub(crate) span: Span,
+}
+
+/// The spans of an operation, of which there is at least one.
+pub(crate) struct Spans<S> {
+    all: S,
+    count: usize,
+    first: Span,
+    locks: LockSet,
+    /// The number of pages that are read where the spans come from a list of pages.
+    listed: u64,
+}
+
+/// The number of entries of a hold that a way down to a span counts as.
+const WALK: usize = 15;
+
+/// A pass over all groups of spans.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    /// They are surveyed: nothing is stored if the change of any is refused.
+    Look,
+    /// Leaves are cut, with translations as they are.
+    Cut,
+    Change,
+}
+
+/// The outcome of an attempt.
+#[derive(PartialEq)]
+enum Tried {
+    Done,
+    /// Nothing has been stored: some leaves have to be cut first.
+    Cut,
+}
+
+/// Returns the locks of some spans.
+#[inline(always)]
+fn locks_of<P: Platform>(spans: impl Iterator<Item = Span>) -> LockSet {
+    spans.map(LockSet::of::<P>).reduce(LockSet::and).unwrap_or(LockSet::one(0))
+}
+
+/// The deepest table that translates a range. It is looked for again only for a range that is elsewhere.
+pub(crate) struct Way {
+    table: Option<Table>,
+}
+
+impl Way {
+    pub(crate) const fn new() -> Self {
+        Self { table: None }
+    }
+
+    #[inline(always)]
+    pub(crate) fn to<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) -> Table {
+        match self.table {
+            Some(table) if table.span_of_all(locked.geometry).covers(span.first, span.last) => table,
+            _ => {
+                let table = locked.deepest(locked.root(), span);
+                // Below a table that is not of the last level there may be a deeper one for another range.
+                self.table = (table.level == Level::PAGE).then_some(table);
+                table
+            }
+        }
+    }
+}
+
+impl Spans<Once<Span>> {
+    /// Returns one span.
+    pub(crate) fn one<P: Platform>(span: Span) -> Self {
+        Self { all: once(span), count: 1, first: span, locks: LockSet::of::<P>(span), listed: 0 }
+    }
+}
+
+impl<S: Iterator<Item = Span> + Clone> Spans<S> {
+    /// Returns these spans, or `None` if there are none. They come from a list of so many pages, or from none.
+    pub(crate) fn of<P: Platform>(all: S, listed: u64) -> Option<Self> {
+        let (first, mut count) = (all.clone().next()?, 0);
+        let locks = locks_of::<P>(all.clone().inspect(|_| count += 1));
+        Some(Self { all, count, first, locks, listed })
+    }
+
+    /// Returns the span, if there is only one.
+    pub(crate) fn only(&self) -> Option<Span> {
+        (self.count == 1).then_some(self.first)
+    }
+
+    /// Changes all leaves of the spans, or none.
+    ///
+    /// # Errors
+    ///
+    /// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way. Leaves may have
+    /// been cut. If another caller changes what is mapped in several groups of spans meanwhile, groups before may have changed.
+    #[inline(never)]
+    pub(crate) fn run<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+    ) -> Result<(), ChangeError> {
+        // A list is read in the hold, also where many of its pages are one leaf.
+        let is_short = self.listed <= P::HOLD as u64;
+        if is_short && self.in_hold(call, operation, (self.locks, self.all.clone()), Pass::Change)?.is_some()
+        {
+            return Ok(());
+        }
+        self.in_groups(call, operation)
+    }
+
+    /// Does what is too much for one hold: under one claim, or group by group.
+    #[cold]
+    fn in_groups<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+    ) -> Result<(), ChangeError> {
+        // One span is cut under its claim.
+        let _kept = self.only().is_none().then(|| call.state.attention.keeps_cuts());
+        let several = self.count > TOGETHER;
+        let passes: &[Pass] = if several { &[Pass::Look, Pass::Cut, Pass::Change] } else { &[Pass::Change] };
+        let mut splits = false;
+        for &pass in passes {
+            if pass == Pass::Cut && !splits {
+                continue;
+            }
+            let mut spans = self.all.clone();
+            loop {
+                let count = if several { self.fit(call, spans.clone()) } else { 0 };
+                let group = spans.clone().take(count);
+                let locks = locks_of::<P>(group.clone());
+                if count > 0
+                    && let Some(tried) = self.in_hold(call, operation, (locks, group), pass)?
+                {
+                    splits |= tried == Tried::Cut;
+                    spans.by_ref().take(count).for_each(|_| {});
+                    continue;
+                }
+                let Some(group) = Group::next(&mut spans) else { break };
+                splits |= self.in_pieces(call, operation, &group, pass)? == Tried::Cut;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a pass does for some spans in one hold, after what it cuts. Returns `None` if it takes several holds.
+    fn in_hold<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+        (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
+        pass: Pass,
+    ) -> Result<Option<Tried>, ChangeError> {
+        loop {
+            match self.hold(call, operation, (locks, spans.clone()), pass == Pass::Change)? {
+                Some(Tried::Cut) if pass != Pass::Look => cut(call, operation.change(), spans.clone())?,
+                tried => return Ok(tried),
+            }
+        }
+    }
+
+    /// Returns how many spans have no more entries than a hold may have, whatever their leaves are.
+    fn fit<P: Platform>(&self, call: &Call<'_, P>, spans: impl Iterator<Item = Span>) -> usize {
+        let shift = call.state.geometry().page_shift();
+        let fits = spans.scan(P::HOLD, |left, Span { first, last }| {
+            let pages = usize::try_from((last - first) >> shift).unwrap_or(usize::MAX).saturating_add(1);
+            *left = left.checked_sub(pages.saturating_add(WALK))?;
+            Some(())
+        });
+        fits.count()
+    }
+
+    /// Tries some spans in one hold, in which they change if it `stores`. Returns `None` if it takes several.
+    #[inline(always)]
+    fn hold<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+        (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
+        stores: bool,
+    ) -> Result<Option<Tried>, ChangeError> {
+        let is_only = self.count == 1;
+        call.attempts_with(locks, spans.clone(), |locked| {
+            // The way to the first span is in every hold.
+            let (mut surveyor, mut way) =
+                (Surveyor::new(operation.change(), P::HOLD.saturating_add(WALK)), Way::new());
+            for span in spans.clone() {
+                surveyor.take(WALK)?;
+                surveyor.add(locked, &way.to(locked, span), (span, span))?;
+            }
+            let survey = surveyor.found();
+            if let Some(at) = survey.cut {
+                if !operation.cuts() {
+                    return Err(whole_leaves_only(locked.policy, at).into());
+                }
+                if !stores || !is_only {
+                    return Ok(Tried::Cut);
+                }
+                let (change, at) = (operation.change(), (&locked.root(), self.first));
+                Ends::new(locked, &change, at).resize(survey.resizes, operation.batch())?;
+            }
+            if !stores || !survey.changes() {
+                return Ok(Tried::Done);
+            }
+            let (mut way, alike) = (Way::new(), is_only && survey.is_alike());
+            for span in spans.clone() {
+                locked.mark(span);
+                operation.apply(locked, &mut way, Piece { piece: span, span }, alike);
+                // What is left to a flush is noted at once: the batch may join it with addresses whose locks are not held.
+                operation.batch().leave(locked);
+            }
+            operation.end(locked);
+            Ok(Tried::Done)
+        })
+    }
+
+    /// Does one pass for a group in several holds: under a claim if the spans change.
+    #[inline(never)]
+    fn in_pieces<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+        group: &Group,
+        pass: Pass,
+    ) -> Result<Tried, ChangeError> {
+        loop {
+            match (pass, self.only()) {
+                (Pass::Change, Some(span)) => call.claim(span)?,
+                // No table pages: nothing is cut under the claim.
+                (Pass::Change, None) => call.claim_all(group.spans())?,
+                _ => {}
+            }
+            let tried = self.claimed(call, operation, group, pass == Pass::Change)?;
+            call.unclaim();
+            match tried {
+                Tried::Cut if pass != Pass::Look => cut(call, operation.change(), group.spans())?,
+                tried => return Ok(tried),
+            }
+        }
+    }
+
+    /// Surveys a group piece by piece, and changes it if it `stores`. Then the call has claimed it.
+    #[inline(never)]
+    fn claimed<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+        group: &Group,
+        stores: bool,
+    ) -> Result<Tried, ChangeError> {
+        let (change, mut surveyor) = (operation.change(), Surveyor::new(operation.change(), usize::MAX));
+        for span in group.spans() {
+            call.pieces(span, |locked, piece| {
+                surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
+            })?;
+        }
+        let survey = *surveyor.found();
+        if let Some(at) = survey.cut {
+            match self.only() {
+                _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
+                Some(span) if stores => call.attempts_at_ends(span, |locked| {
+                    let batch = operation.batch();
+                    Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
+                    batch.leave(locked);
+                    // The next holder may change what is left of these leaves.
+                    locked.publish_barrier();
+                    Ok(())
+                })?,
+                _ => return Ok(Tried::Cut),
+            }
+        }
+        if !stores || !survey.changes() {
+            return Ok(Tried::Done);
+        }
+        let alike = self.only().is_some() && survey.is_alike();
+        for span in group.spans() {
+            call.pieces(span, |locked, piece| {
+                operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
+                operation.batch().leave(locked);
+                operation.end_piece(locked);
+                Ok(())
+            })?;
+        }
+        let first = group.spans().next().unwrap_or(self.first);
+        call.last_hold(first, |locked| operation.end(locked))?;
+        Ok(Tried::Done)
+    }
+}
+
+impl Spans<Once<Span>> {
+    /// Does so to the one span, which the call has claimed, piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run), but for a claim.
+    pub(crate) fn run_claimed<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        operation: &mut impl Operation<P>,
+    ) -> Result<(), ChangeError> {
+        let Some(group) = Group::next(&mut self.all.clone()) else { return Ok(()) };
+        self.claimed(call, operation, &group, true).map(|_| ())
+    }
+}
+
+/// Returns the error for a leaf that reaches beyond a span, and is not to be cut.
+#[cold]
+fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
+    ChangeError::NeedsResize { va: Va(at), policy }
+}
+
+/// Cuts the leaves that contain the ends of some spans. Translations stay as they are.
+///
+/// # Errors
+///
+/// As for a change of one span.
+#[cold]
+#[inline(never)]
+fn cut<P: Platform>(
+    call: &mut Call<'_, P>,
+    change: LeafChange,
+    spans: impl Iterator<Item = Span>,
+) -> Result<(), ChangeError> {
+    for span in spans {
+        call.attempts_at_ends(span, |locked| {
+            let mut surveyor = Surveyor::new(change, usize::MAX);
+            for va in [span.first, span.last] {
+                let end = Span { first: va, last: va };
+                surveyor.add(locked, &locked.deepest(locked.root(), end), (span, end))?;
+            }
+            if surveyor.found().splits() {
+                // Translations stay, so nothing is invalidated.
+                Ends::cutting(locked, &change, (&locked.root(), span))
+                    .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
+                locked.publish_barrier();
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
