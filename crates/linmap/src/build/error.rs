@@ -6,13 +6,6 @@ use crate::format::{Level, Unaligned, Va};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfFrames(pub(crate) u64);
 
-impl OutOfFrames {
-    /// Adds the pages that an operation had taken before.
-    pub(crate) const fn and(self, before: u64) -> Self {
-        Self(self.0 + before)
-    }
-}
-
 /// The reason why a tree was not built. Every frame has been given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]

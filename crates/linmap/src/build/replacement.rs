@@ -46,21 +46,33 @@ impl<M: Memory> Replacement<'_, M> {
     /// # Errors
     ///
     /// Out of frames. All that were taken are given back.
+    #[inline(always)]
     pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, OutOfFrames> {
+        self.build(old, above, base).map_err(|part| self.discard(part, above.level))
+    }
+
+    /// Gives back the part that could be built. Only here: what has been built is discarded with no half of it on the stack.
+    #[cold]
+    #[inline(never)]
+    fn discard(&self, part: Descriptor, above: Level) -> OutOfFrames {
+        if part == Descriptor::HOLE {
+            return OutOfFrames(0);
+        }
+        OutOfFrames(discard(self.memory, self.geometry, self.counters, (part, above.next())))
+    }
+
+    /// Builds as much as there are frames for. Returns the descriptor of the topmost table: as an error if tables are missing
+    /// below it, or a hole if it is missing itself. A leaf whose table is missing stays.
+    fn build(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, Descriptor> {
         let table = above.offline(base, self.geometry);
-        let Some(mut frame) = self.memory.take() else { return Err(OutOfFrames(0)) };
+        let Some(mut frame) = self.memory.take() else { return Err(Descriptor::HOLE) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
         let filled = self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
-        let changed = if filled { Ok(()) } else { self.change(&table, slots, &part) };
+        let built = filled || self.change(&table, slots, &part);
         let link = Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above.level));
-        match changed {
-            Ok(()) => Ok(link),
-            Err(taken) => {
-                Err(taken.and(discard(self.memory, self.geometry, self.counters, (link, table.level))))
-            }
-        }
+        if built { Ok(link) } else { Err(link) }
     }
 
     /// Returns the same for a leaf at `level` that changes later: new tables remove nothing from it then either.
@@ -90,7 +102,7 @@ impl<M: Memory> Replacement<'_, M> {
     ///
     /// # Errors
     ///
-    /// Out of frames. The tables are unchanged, or split at one end.
+    /// Out of frames. A part of the tables may have been split.
     pub(crate) fn cut_again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), OutOfFrames> {
         let (g, table) = (self.geometry, above.offline(base, self.geometry));
         // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
@@ -109,8 +121,8 @@ impl<M: Memory> Replacement<'_, M> {
             }
             if entry.is_table(table.level) {
                 self.cut_again(entry, &table, table.va(index))?;
-            } else {
-                self.split_entry(&table, slots, index)?;
+            } else if !self.split_entry(&table, slots, index) {
+                return Err(OutOfFrames(0));
             }
         }
         Ok(())
@@ -174,42 +186,47 @@ impl<M: Memory> Replacement<'_, M> {
         table.level != Level::PAGE && (self.pages || part.is_cut(table.shift))
     }
 
-    /// Changes the part of a new table that lies within the span.
+    /// Changes the part of a new table that lies within the span. Returns false if tables are missing.
     #[inline(always)]
-    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
+    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> bool {
         if self.splits(table, part) {
             return self.split_ends(table, slots, part);
         }
         self.edit_alike(table, &mut slots[part.first..=part.last]);
-        Ok(())
+        true
     }
 
     /// Does the same, where the first entry or the last is split, or all of them.
     #[inline(never)]
-    fn split_ends(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
+    fn split_ends(&self, table: &Table, slots: &mut [u64], part: &Part) -> bool {
         if self.pages {
-            return (part.first..=part.last).try_for_each(|index| self.split_entry(table, slots, index));
+            return (part.first..=part.last).all(|index| self.split_entry(table, slots, index));
         }
-        let (mut first, mut end) = (part.first, part.last + 1);
+        let (mut first, mut end, mut built) = (part.first, part.last + 1, true);
         if part.cuts(first, table.shift) {
-            self.split_entry(table, slots, first)?;
+            built = self.split_entry(table, slots, first);
             first += 1;
         }
         if first < end && part.cuts(end - 1, table.shift) {
             end -= 1;
-            self.split_entry(table, slots, end)?;
+            built = built && self.split_entry(table, slots, end);
         }
-        if first < end {
+        if built && first < end {
             self.edit_alike(table, &mut slots[first..end]);
         }
-        Ok(())
+        built
     }
 
+    /// Splits an entry of a new table. Returns false if tables are missing.
     #[inline(always)]
-    fn split_entry(&self, table: &Table, slots: &mut [u64], index: usize) -> Result<(), OutOfFrames> {
-        slots[index] = self.leaf(Descriptor(slots[index]), table, table.va(index))?.0;
-        self.counters.leaves(table.level, false, -1);
-        Ok(())
+    fn split_entry(&self, table: &Table, slots: &mut [u64], index: usize) -> bool {
+        let built = self.build(Descriptor(slots[index]), table, table.va(index));
+        let (Ok(link) | Err(link)) = built;
+        if link != Descriptor::HOLE {
+            slots[index] = link.0;
+            self.counters.leaves(table.level, false, -1);
+        }
+        built.is_ok()
     }
 
     /// Changes entries that differ only in their addresses and contiguous bits.

@@ -1,12 +1,10 @@
 //! Changes pages that are listed one by one, in any order. Pages that follow each other in the list are one range.
 
 use crate::format::{LeafChange, Span, Va};
-use crate::live::attempt::Call;
 use crate::live::driver::Spans;
 use crate::live::error::ChangeError;
-use crate::live::in_place::InPlaceChange;
 use crate::live::map_state::MapState;
-use crate::live::protect::protect;
+use crate::live::protect::{leaves, protect};
 use crate::platform::Platform;
 
 /// The ranges of a list of pages: each as long as pages follow each other.
@@ -66,6 +64,6 @@ pub(crate) fn change_ranges<P: Platform, I: Iterator<Item = Va> + Clone>(
     let Some(spans) = Spans::of::<P>(ranges, listed) else { return Ok(()) };
     match spans.only() {
         Some(span) => protect(state, platform, (change, later, span)),
-        None => spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later)),
+        None => leaves(state, platform, &spans, (change, later)),
     }
 }

@@ -18,7 +18,7 @@ use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
-use crate::live::survey::Surveyor;
+use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
 use crate::platform::Platform;
@@ -144,7 +144,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
     ///
     /// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way. Leaves may have
     /// been cut. If another caller changes what is mapped in several groups of spans meanwhile, groups before may have changed.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn run<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -161,6 +161,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
 
     /// Does what is too much for one hold: under one claim, or group by group.
     #[cold]
+    #[inline(never)]
     fn in_groups<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -195,6 +196,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
     }
 
     /// Does what a pass does for some spans in one hold, after what it cuts. Returns `None` if it takes several holds.
+    #[inline(always)]
     fn in_hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -222,7 +224,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
     }
 
     /// Tries some spans in one hold, in which they change if it `stores`. Returns `None` if it takes several.
-    #[inline(always)]
+    #[inline(never)]
     fn hold<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
@@ -299,42 +301,91 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         group: &Group,
         stores: bool,
     ) -> Result<Tried, ChangeError> {
-        let (change, mut surveyor) = (operation.change(), Surveyor::new(operation.change(), usize::MAX));
-        for span in group.spans() {
-            call.pieces(span, |locked, piece| {
-                surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
-            })?;
-        }
-        let survey = *surveyor.found();
+        let survey = surveyed(call, operation.change(), group)?;
         if let Some(at) = survey.cut {
             match self.only() {
                 _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
-                Some(span) if stores => call.attempts_at_ends(span, |locked| {
-                    let batch = operation.batch();
-                    Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
-                    batch.leave(locked);
-                    // The next holder may change what is left of these leaves.
-                    locked.publish_barrier();
-                    Ok(())
-                })?,
+                Some(span) if stores => cut_claimed(call, operation, span, survey.resizes)?,
                 _ => return Ok(Tried::Cut),
             }
         }
-        if !stores || !survey.changes() {
-            return Ok(Tried::Done);
+        if stores && survey.changes() {
+            let alike = self.only().is_some() && survey.is_alike();
+            store(call, operation, group, alike)?;
         }
-        let alike = self.only().is_some() && survey.is_alike();
-        for span in group.spans() {
-            call.pieces(span, |locked, piece| {
-                operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
-                operation.batch().leave(locked);
-                operation.end_piece(locked);
-                Ok(())
-            })?;
-        }
-        let first = group.spans().next().unwrap_or(self.first);
-        call.last_hold(first, |locked| operation.end(locked))?;
         Ok(Tried::Done)
+    }
+}
+
+/// Surveys a group piece by piece.
+///
+/// # Errors
+///
+/// The survey's.
+#[inline(never)]
+fn surveyed<P: Platform>(
+    call: &mut Call<'_, P>,
+    change: LeafChange,
+    group: &Group,
+) -> Result<Survey, ChangeError> {
+    let mut surveyor = Surveyor::new(change, usize::MAX);
+    for span in group.spans() {
+        call.pieces(span, |locked, piece| {
+            surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
+        })?;
+    }
+    Ok(*surveyor.found())
+}
+
+/// Cuts the leaves at the ends of a span, which the call has claimed, with the change in the tables that replace them. `in_use` is the
+/// first of them that is in use.
+///
+/// # Errors
+///
+/// Out of frames; a change of size that the policy or the CPUs do not permit.
+#[inline(never)]
+fn cut_claimed<P: Platform>(
+    call: &mut Call<'_, P>,
+    operation: &mut impl Operation<P>,
+    span: Span,
+    in_use: Option<u64>,
+) -> Result<(), ChangeError> {
+    let change = operation.change();
+    call.attempts_at_ends(span, |locked| {
+        let batch = operation.batch();
+        Ends::new(locked, &change, (&locked.root(), span)).resize(in_use, batch)?;
+        batch.leave(locked);
+        // The next holder may change what is left of these leaves.
+        locked.publish_barrier();
+        Ok(())
+    })
+}
+
+/// Changes a group, which the call has claimed, piece by piece.
+///
+/// # Errors
+///
+/// Those of taking locks.
+#[inline(never)]
+fn store<P: Platform>(
+    call: &mut Call<'_, P>,
+    operation: &mut impl Operation<P>,
+    group: &Group,
+    alike: bool,
+) -> Result<(), ChangeError> {
+    let mut last = None;
+    for span in group.spans() {
+        call.pieces(span, |locked, piece| {
+            operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
+            operation.batch().leave(locked);
+            operation.end_piece(locked);
+            Ok(())
+        })?;
+        last = Some(span);
+    }
+    match last {
+        Some(span) => call.last_hold(span, |locked| operation.end(locked)),
+        None => Ok(()),
     }
 }
 

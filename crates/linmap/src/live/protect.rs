@@ -3,7 +3,7 @@
 //! Most changes are of one leaf, or of a page of one (`one_leaf.rs`). Any other range is one span for the driver (`driver.rs`).
 
 use crate::build::OutOfFrames;
-use crate::format::{Change, Va};
+use crate::format::{Change, LeafChange, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
 use crate::live::driver::Spans;
@@ -43,7 +43,11 @@ pub(crate) fn protect<P: Platform>(
     platform: &P,
     wanted: Wanted,
 ) -> Result<(), ChangeError> {
-    if one_leaf(state, platform, &wanted)? { Ok(()) } else { leaves(state, platform, wanted) }
+    let (change, later, span) = wanted;
+    if one_leaf(state, platform, &wanted)? {
+        return Ok(());
+    }
+    leaves(state, platform, &Spans::one::<P>(span), (change, later))
 }
 
 /// Tries the fast way. In a function of its own, which all callers share, and whose stack the long form does not need.
@@ -53,12 +57,17 @@ fn one_leaf<P: Platform>(state: &MapState, platform: &P, wanted: &Wanted) -> Res
     in_one_hold(state, platform, (later, span), |locked, found| change_leaf(locked, found, wanted))
 }
 
-/// Surveys the leaves of a span, cuts those at its ends, and changes all of them.
+/// Surveys the leaves of some spans, cuts those at their ends, and changes all of them.
+///
+/// # Errors
+///
+/// As for [`protect`].
 #[inline(never)]
-fn leaves<P: Platform>(
+pub(crate) fn leaves<P: Platform, S: Iterator<Item = Span> + Clone>(
     state: &MapState,
     platform: &P,
-    (change, later, span): Wanted,
+    spans: &Spans<S>,
+    (change, later): (LeafChange, bool),
 ) -> Result<(), ChangeError> {
-    Spans::one::<P>(span).run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
+    spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
 }
