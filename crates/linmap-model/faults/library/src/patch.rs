@@ -109,11 +109,11 @@ patches! {
     /// Nobody waits until walkers see a table that another caller has just published.
     TableNotAwaited: "if self.locks.has(first) || " => "if FAULT || self.locks.has(first) || ",
     /// A range is claimed again after it was surveyed.
-    ClaimAfterSurvey: "let survey = *surveyor.found();" => "if FAULT && stores {
+    ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), group)?;" => "let survey = surveyed(call, operation.change(), group)?;
+        if FAULT && stores {
             call.unclaim();
             call.claim_all(group.spans())?;
-        }
-        let survey = *surveyor.found();",
+        }",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(before.aliases().iter().copied())" => "chain(before.aliases().iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
@@ -143,7 +143,7 @@ patches! {
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// A hold that cuts leaves ends before walkers see the tables.
     NoDsbAfterCut: "// The next holder may change what is left of these leaves.
-                    locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+        locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// Memory with a special use is removed as RAM.
     SpecialRemoved: "if old != ram(oa) ||" => "if !FAULT && old != ram(oa) ||",
     /// Fewer table pages are taken before an operation than it may need.
