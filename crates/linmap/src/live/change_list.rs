@@ -1,10 +1,12 @@
 //! Changes pages that are listed one by one, in any order. Pages that follow each other in the list are one range.
 
 use crate::format::{LeafChange, Span, Va};
+use crate::live::attempt::Call;
 use crate::live::driver::Spans;
 use crate::live::error::ChangeError;
+use crate::live::in_place::InPlaceChange;
 use crate::live::map_state::MapState;
-use crate::live::protect::{leaves, protect};
+use crate::live::protect::protect;
 use crate::platform::Platform;
 
 /// The ranges of a list of pages: each as long as pages follow each other.
@@ -64,6 +66,17 @@ pub(crate) fn change_ranges<P: Platform, I: Iterator<Item = Va> + Clone>(
     let Some(spans) = Spans::of::<P>(ranges, listed) else { return Ok(()) };
     match spans.only() {
         Some(span) => protect(state, platform, (change, later, span)),
-        None => leaves(state, platform, &spans, (change, later)),
+        None => change_spans(state, platform, &spans, (change, later)),
     }
+}
+
+/// Changes several spans. One has no use for the stack that this takes.
+#[inline(never)]
+fn change_spans<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    spans: &Spans<impl Iterator<Item = Span> + Clone>,
+    (change, later): (LeafChange, bool),
+) -> Result<(), ChangeError> {
+    spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
 }

@@ -94,7 +94,8 @@ fn locks_of<P: Platform>(spans: impl Iterator<Item = Span>) -> LockSet {
     spans.map(LockSet::of::<P>).reduce(LockSet::and).unwrap_or(LockSet::one(0))
 }
 
-/// The deepest table that translates a range. It is looked for again only for a range that is elsewhere.
+/// The deepest table that translates a range. It is looked for again only for a range that is elsewhere, and where there may be a deeper
+/// one by now. It serves one hold, in which its entries may change.
 pub(crate) struct Way {
     table: Option<Table>,
 }
@@ -205,7 +206,8 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         pass: Pass,
     ) -> Result<Option<Tried>, ChangeError> {
         loop {
-            match self.hold(call, operation, (locks, spans.clone()), pass == Pass::Change)? {
+            let kind = (self.only().is_some(), pass == Pass::Change);
+            match hold(call, operation, (locks, spans.clone()), kind)? {
                 Some(Tried::Cut) if pass != Pass::Look => cut(call, operation.change(), spans.clone())?,
                 tried => return Ok(tried),
             }
@@ -221,50 +223,6 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             Some(())
         });
         fits.count()
-    }
-
-    /// Tries some spans in one hold, in which they change if it `stores`. Returns `None` if it takes several.
-    #[inline(never)]
-    fn hold<P: Platform>(
-        &self,
-        call: &mut Call<'_, P>,
-        operation: &mut impl Operation<P>,
-        (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
-        stores: bool,
-    ) -> Result<Option<Tried>, ChangeError> {
-        let is_only = self.count == 1;
-        call.attempts_with(locks, spans.clone(), |locked| {
-            // The way to the first span is in every hold.
-            let (mut surveyor, mut way) =
-                (Surveyor::new(operation.change(), P::HOLD.saturating_add(WALK)), Way::new());
-            for span in spans.clone() {
-                surveyor.take(WALK)?;
-                surveyor.add(locked, &way.to(locked, span), (span, span))?;
-            }
-            let survey = surveyor.found();
-            if let Some(at) = survey.cut {
-                if !operation.cuts() {
-                    return Err(whole_leaves_only(locked.policy, at).into());
-                }
-                if !stores || !is_only {
-                    return Ok(Tried::Cut);
-                }
-                let (change, at) = (operation.change(), (&locked.root(), self.first));
-                Ends::new(locked, &change, at).resize(survey.resizes, operation.batch())?;
-            }
-            if !stores || !survey.changes() {
-                return Ok(Tried::Done);
-            }
-            let (mut way, alike) = (Way::new(), is_only && survey.is_alike());
-            for span in spans.clone() {
-                locked.mark(span);
-                operation.apply(locked, &mut way, Piece { piece: span, span }, alike);
-                // What is left to a flush is noted at once: the batch may join it with addresses whose locks are not held.
-                operation.batch().leave(locked);
-            }
-            operation.end(locked);
-            Ok(Tried::Done)
-        })
     }
 
     /// Does one pass for a group in several holds: under a claim if the spans change.
@@ -315,6 +273,53 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         }
         Ok(Tried::Done)
     }
+}
+
+/// Tries some spans in one hold, in which they change if it `stores`. Only if one of them is all, its ends are cut in it. Returns `None`
+/// if it takes several holds.
+///
+/// # Errors
+///
+/// As for [`Spans::run`].
+#[inline(never)]
+fn hold<P: Platform>(
+    call: &mut Call<'_, P>,
+    operation: &mut impl Operation<P>,
+    (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
+    (is_only, stores): (bool, bool),
+) -> Result<Option<Tried>, ChangeError> {
+    call.attempts_with(locks, spans.clone(), |locked| {
+        // The way to the first span is in every hold.
+        let (mut surveyor, mut way) =
+            (Surveyor::new(operation.change(), P::HOLD.saturating_add(WALK)), Way::new());
+        for span in spans.clone() {
+            surveyor.take(WALK)?;
+            surveyor.add(locked, &way.to(locked, span), (span, span))?;
+        }
+        let survey = surveyor.found();
+        if let Some(at) = survey.cut {
+            if !operation.cuts() {
+                return Err(whole_leaves_only(locked.policy, at).into());
+            }
+            let (Some(span), true, true) = (spans.clone().next(), stores, is_only) else {
+                return Ok(Tried::Cut);
+            };
+            let (change, at) = (operation.change(), (&locked.root(), span));
+            Ends::new(locked, &change, at).resize(survey.resizes, operation.batch())?;
+        }
+        if !stores || !survey.changes() {
+            return Ok(Tried::Done);
+        }
+        let alike = is_only && survey.is_alike();
+        for span in spans.clone() {
+            locked.mark(span);
+            operation.apply(locked, &mut way, Piece { piece: span, span }, alike);
+            // What is left to a flush is noted at once: the batch may join it with addresses whose locks are not held.
+            operation.batch().leave(locked);
+        }
+        operation.end(locked);
+        Ok(Tried::Done)
+    })
 }
 
 /// Surveys a group piece by piece.

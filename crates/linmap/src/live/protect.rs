@@ -3,7 +3,7 @@
 //! Most changes are of one leaf, or of a page of one (`one_leaf.rs`). Any other range is one span for the driver (`driver.rs`).
 
 use crate::build::OutOfFrames;
-use crate::format::{Change, LeafChange, Span, Va};
+use crate::format::{Change, Va};
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
 use crate::live::driver::Spans;
@@ -43,11 +43,7 @@ pub(crate) fn protect<P: Platform>(
     platform: &P,
     wanted: Wanted,
 ) -> Result<(), ChangeError> {
-    let (change, later, span) = wanted;
-    if one_leaf(state, platform, &wanted)? {
-        return Ok(());
-    }
-    leaves(state, platform, &Spans::one::<P>(span), (change, later))
+    if one_leaf(state, platform, &wanted)? { Ok(()) } else { leaves(state, platform, wanted) }
 }
 
 /// Tries the fast way. In a function of its own, which all callers share, and whose stack the long form does not need.
@@ -57,17 +53,12 @@ fn one_leaf<P: Platform>(state: &MapState, platform: &P, wanted: &Wanted) -> Res
     in_one_hold(state, platform, (later, span), |locked, found| change_leaf(locked, found, wanted))
 }
 
-/// Surveys the leaves of some spans, cuts those at their ends, and changes all of them.
-///
-/// # Errors
-///
-/// As for [`protect`].
+/// Changes the leaves of a span by the driver.
 #[inline(never)]
-pub(crate) fn leaves<P: Platform, S: Iterator<Item = Span> + Clone>(
+fn leaves<P: Platform>(
     state: &MapState,
     platform: &P,
-    spans: &Spans<S>,
-    (change, later): (LeafChange, bool),
+    (change, later, span): Wanted,
 ) -> Result<(), ChangeError> {
-    spans.run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
+    Spans::one::<P>(span).run(&mut Call::of(state, platform, later), &mut InPlaceChange::new(change, later))
 }
