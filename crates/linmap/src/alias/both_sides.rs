@@ -13,12 +13,10 @@ use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
-use crate::format::{Descriptor, LeafChange, Level, Span, Va};
-use crate::live::{
-    ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch,
-};
+use crate::format::{LeafChange, Level, Span};
+use crate::live::{Ends, InPlace, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch};
 use crate::platform::Platform;
-use crate::read::{Table, visit_span};
+use crate::read::Table;
 
 /// A change of both sides in one hold.
 pub(crate) struct BothSides<'a, P: Platform> {
@@ -88,22 +86,22 @@ impl<P: Platform> BothSides<'_, P> {
     /// Does so for one alias, if the linear map has any of it.
     fn survey_alias(&self, reach: &Reach, found: &mut Findings, budget: &Budget) -> Result<(), Stop> {
         let (locked, alias, span) = (self.locked, reach.alias, self.sides.span);
-        let way = locked.deepest(locked.root(), alias);
-        if !self.maps(&way, reach, budget)? {
-            return Ok(());
-        }
         if locked.is_claimed(alias) {
             return Err(Needs::Patience.into());
+        }
+        let way = locked.deepest(locked.root(), alias);
+        let mut surveyor = Surveyor::new(self.sides.aliases, budget.left());
+        surveyor.add(locked, &way, (alias, alias))?;
+        budget.keep(surveyor.left());
+        let survey = surveyor.found();
+        if !reach.is_mapped(survey)? {
+            return Ok(());
         }
         // Also where it does not change: an alias that is read-only must not be writable in a TLB.
         locked.settle(alias);
         found.overlap |= found.alias.is_some_and(|(before, _)| alias.first <= before.last);
         found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
         (found.extents, found.alias) = (found.extents + 1, Some((alias, way)));
-        let mut surveyor = Surveyor::new(self.sides.aliases, budget.left());
-        surveyor.add(locked, &way, (alias, alias))?;
-        budget.keep(surveyor.left());
-        let survey = surveyor.found();
         if survey.changes() {
             locked.mark(alias);
         }
@@ -118,44 +116,6 @@ impl<P: Platform> BothSides<'_, P> {
         }
         found.aliases.include(survey);
         Ok(())
-    }
-
-    /// Returns true if the linear map has any of an alias, all of which `way` translates.
-    ///
-    /// # Errors
-    ///
-    /// Only a part of it is within the reach of the linear map, or it is too long.
-    #[inline(always)]
-    fn maps(&self, way: &Table, &Reach { alias, beyond }: &Reach, budget: &Budget) -> Result<bool, Stop> {
-        let first = self.locked.load(way, way.index_of(alias.first));
-        let begins = if first.is_table(way.level) {
-            self.is_mapped(way, alias.first)
-        } else {
-            first.is_leaf(self.locked.geometry, way.level)
-        };
-        let maps = begins || self.maps_any(way, alias, budget)?;
-        match beyond {
-            Some(va) if maps => Err(ChangeError::Hole { va: Va(va) }.into()),
-            _ => Ok(maps),
-        }
-    }
-
-    /// Returns true if an address below a table is mapped.
-    #[inline(never)]
-    fn is_mapped(&self, way: &Table, va: u64) -> bool {
-        let table = self.locked.deepest(*way, Span { first: va, last: va });
-        self.locked.load(&table, table.index_of(va)).is_leaf(self.locked.geometry, table.level)
-    }
-
-    /// Returns true if anything is mapped in a range, all of which a table translates.
-    #[cold]
-    fn maps_any(&self, way: &Table, span: Span, budget: &Budget) -> Result<bool, Stop> {
-        let mut any = AnyLeaf { budget, found: false };
-        match visit_span(self.locked, way, span, &mut any) {
-            Err(_) if any.found => Ok(true),
-            Err(stop) => Err(stop),
-            Ok(()) => Ok(false),
-        }
     }
 
     /// Splits leaves at the ends of the extents: all that need it, or none.
@@ -205,7 +165,12 @@ impl<P: Platform> BothSides<'_, P> {
         let mut of = |extent| {
             let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
             let way = locked.deepest(locked.root(), reach.alias);
-            if self.maps(&way, &reach, &all)? { each(reach.alias, &way) } else { Ok(()) }
+            let first = Span { last: reach.alias.first, ..reach.alias };
+            let table = locked.deepest(way, first);
+            // All of it is mapped, or nothing.
+            let is_mapped =
+                locked.load(&table, table.index_of(first.first)).is_leaf(locked.geometry, table.level);
+            if is_mapped { each(reach.alias, &way) } else { Ok(()) }
         };
         Extents::visit(locked, &self.way, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
@@ -275,35 +240,5 @@ impl<P: Platform> BothSides<'_, P> {
             Ok(())
         });
         batch.finish(self.locked);
-    }
-}
-
-/// Ends the walk at the first leaf.
-struct AnyLeaf<'b> {
-    budget: &'b Budget,
-    found: bool,
-}
-
-impl<P: Platform> LiveVisitor<P> for AnyLeaf<'_> {
-    type Stop = Stop;
-
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, _): (usize, usize),
-        entry: Descriptor,
-    ) -> Result<usize, Stop> {
-        self.found = entry.is_leaf(locked.geometry, table.level);
-        if self.found {
-            return Err(Stop::TooLong);
-        }
-        self.budget.take(1)?;
-        Ok(index + 1)
-    }
-
-    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, _: Descriptor) -> Result<bool, Stop> {
-        self.budget.take(1)?;
-        Ok(true)
     }
 }

@@ -50,9 +50,4 @@ impl Budget {
     pub(crate) fn keep(&self, entries: usize) {
         self.0.set(entries);
     }
-
-    /// Ends the hold at the next entry.
-    pub(crate) fn end(&self) {
-        self.keep(0);
-    }
 }

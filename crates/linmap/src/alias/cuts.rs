@@ -109,11 +109,6 @@ impl<'a, P: Platform> Cuts<'a, P> {
         Ok(())
     }
 
-    /// Returns true if no leaf is split.
-    pub(crate) const fn are_none(&self) -> bool {
-        self.used == 0
-    }
-
     fn all(&self) -> impl Iterator<Item = Resize> + Clone {
         self.cuts[..self.used].iter().flatten().copied()
     }

@@ -15,13 +15,11 @@ pub(crate) struct Extents {
     pub(crate) found: Survey,
     /// The extent that may continue, if there is one: physical addresses, both included.
     extent: Option<Span>,
-    /// The last address that was visited, if there is one.
-    done: Option<u64>,
 }
 
 impl Extents {
     pub(crate) fn new(change: LeafChange, span: Span) -> Self {
-        Self { change, span, found: Survey::default(), extent: None, done: None }
+        Self { change, span, found: Survey::default(), extent: None }
     }
 
     /// Calls `each` for every extent of physical addresses, in the order of the range, which `table` translates. Returns the survey
@@ -39,12 +37,12 @@ impl Extents {
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<Survey, Stop> {
         let mut extents = Self::new(change, span);
-        visit_span(locked, table, span, &mut Walk { extents: &mut extents, part: span, budget, each })?;
-        extents.extent.map_or(Ok(()), each)?;
+        extents.go_on(locked, (table, span), budget, each)?;
+        extents.take_last().map_or(Ok(()), each)?;
         Ok(extents.found)
     }
 
-    /// Goes on with a part of the range. Calls `each` for every extent that does not continue in what it visits.
+    /// Goes on with a part of the range, which `table` translates. Calls `each` for every extent that does not continue in it.
     ///
     /// # Errors
     ///
@@ -52,17 +50,11 @@ impl Extents {
     pub(crate) fn go_on<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
-        part: Span,
+        (table, part): (&Table, Span),
         budget: &Budget,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let table = locked.deepest(locked.root(), part);
-        visit_span(locked, &table, part, &mut Walk { extents: self, part, budget, each })
-    }
-
-    /// Returns the address at which to go on, if not all of the range has been visited.
-    pub(crate) fn next(&self) -> Option<u64> {
-        self.done.map_or(Some(self.span.first), |last| (last < self.span.last).then(|| last + 1))
+        visit_span(locked, table, part, &mut Walk { extents: self, part, budget, each })
     }
 
     /// Returns the last extent, once all of the range has been visited, and nothing after that.
@@ -133,24 +125,23 @@ impl Walk<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        let Extents { change, span, found, extent, done } = &mut *self.extents;
+        let Extents { change, span, found, extent } = &mut *self.extents;
         let last = self.budget.last(index, last)?;
         let end = index + consecutive(locked, table, (index, last), old);
         self.budget.take(end - index)?;
         found.leaves(locked, (*change, *span), (table, index, end - 1), old)?;
-        let (from, to) = (table.span_of(index), table.span_of(end - 1));
+        let from = table.span_of(index);
         let Pa(oa) = old.oa(locked.geometry, table.level);
         let within = |va: u64| oa + (va - from.first);
-        let visited = to.last.min(span.last);
+        let visited = table.span_of(end - 1).last.min(span.last);
         let new = Span { first: within(from.first.max(span.first)), last: within(visited) };
-        *done = Some(visited);
         match extent {
             Some(extent) if extent.last.wrapping_add(1) == new.first => extent.last = new.last,
-            before => {
-                if let Some(done) = before.replace(new) {
-                    (self.each)(done)?;
-                }
+            Some(extent) => {
+                (self.each)(*extent)?;
+                *extent = new;
             }
+            None => *extent = Some(new),
         }
         Ok(end)
     }

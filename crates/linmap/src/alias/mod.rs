@@ -1,6 +1,5 @@
 //! Pages that are also in the linear map: their aliases there change with them.
 
-mod alias_survey;
 mod both_sides;
 mod budget;
 mod cuts;

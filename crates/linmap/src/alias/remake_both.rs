@@ -6,9 +6,9 @@
 //! Of an area with more aliases than can be claimed together the area alone is claimed. Its aliases go out and come back hold by
 //! hold, and each hold invalidates what it has stored, so it leaves nothing to others.
 
-use crate::alias::long::{Findings, Long};
+use crate::alias::long::{Part, claim, each_alias, survey};
 use crate::alias::sides::Sides;
-use crate::format::{LeafChange, Remade, Va};
+use crate::format::{Remade, Va};
 use crate::live::{Call, ChangeError, RemakeError, TlbBatch, fits, put_back, survey_remake, take_out};
 use crate::platform::Platform;
 
@@ -26,30 +26,27 @@ pub(crate) fn remake_both<P: Platform, E>(
 ) -> Result<(), RemakeError<E>> {
     let (state, span) = (call.state, sides.span);
     // Without a claim: is there anything to take out?
-    let looks = Sides { area: LeafChange::NONE, aliases: LeafChange::NONE, ..*sides };
-    let mut long = Long { call, sides: &looks };
-    long.survey().refused.map_or(Ok(()), Err)?;
-    if !changes(&mut long, remade)? {
+    let (part, _) = survey(call, sides)?;
+    if !changes(call, sides, &part, remade)? {
         return Ok(());
     }
     let _kept = state.attention.keeps_cuts();
-    let mut long = Long { call, sides };
-    let found = long.claim()?;
-    changes(&mut long, remade)?;
-    fits(long.call, remade, span)?;
-    long.mapped_aliases(|long, alias| fits(long.call, remade, alias))?;
-    if found.are_many() {
-        long.call.regardless();
+    let part = claim(call, sides)?;
+    changes(call, sides, &part, remade)?;
+    fits(call, remade, span)?;
+    each_alias(call, sides, &part, |call, alias| fits(call, remade, alias))?;
+    if part.area != span {
+        call.regardless();
     }
-    both_out(&mut long, &found)?;
+    both_out(call, sides, &part)?;
     if let Err(error) = step() {
         let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
         return Err(RemakeError::Step { va: Va(span.first), pages, error });
     }
     // The aliases first: they are found by the area.
-    long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;
-    put_back(long.call, remade, span)?;
-    long.call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
+    each_alias(call, sides, &part, |call, alias| put_back(call, remade, alias))?;
+    put_back(call, remade, span)?;
+    call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
     Ok(())
 }
 
@@ -58,27 +55,32 @@ pub(crate) fn remake_both<P: Platform, E>(
 /// # Errors
 ///
 /// A leaf must not be what it would be.
-fn changes<P: Platform>(long: &mut Long<'_, '_, P>, remade: &Remade) -> Result<bool, ChangeError> {
-    let mut changes = survey_remake(long.call, remade, long.sides.span)?.changes;
-    long.mapped_aliases(|long, alias| {
-        changes |= survey_remake(long.call, remade, alias)?.changes;
+fn changes<P: Platform>(
+    call: &mut Call<'_, P>,
+    sides: &Sides,
+    part: &Part,
+    remade: &Remade,
+) -> Result<bool, ChangeError> {
+    let mut changes = survey_remake(call, remade, sides.span)?.changes;
+    each_alias(call, sides, part, |call, alias| {
+        changes |= survey_remake(call, remade, alias)?.changes;
         Ok(())
     })?;
     Ok(changes)
 }
 
 /// Takes out both sides. No TLB has them on return.
-fn both_out<P: Platform>(long: &mut Long<'_, '_, P>, found: &Findings) -> Result<(), ChangeError> {
-    let (span, are_claimed, mut batch) = (long.sides.span, !found.are_many(), TlbBatch::new());
-    let mut first = None;
-    long.mapped_aliases(|long, alias| {
+fn both_out<P: Platform>(call: &mut Call<'_, P>, sides: &Sides, part: &Part) -> Result<(), ChangeError> {
+    let (span, mut batch, mut first) = (sides.span, TlbBatch::new(), None);
+    let are_claimed = part.area == span;
+    each_alias(call, sides, part, |call, alias| {
         first = first.or(Some(alias));
-        take_out(long.call, (alias, are_claimed), &mut batch)
+        take_out(call, (alias, are_claimed), &mut batch)
     })?;
     if let Some(alias) = first {
-        long.call.last_hold(alias, |locked| batch.finish(locked))?;
+        call.last_hold(alias, |locked| batch.finish(locked))?;
         batch = TlbBatch::new();
     }
-    take_out(long.call, (span, true), &mut batch)?;
-    long.call.last_hold(span, |locked| batch.finish(locked))
+    take_out(call, (span, true), &mut batch)?;
+    call.last_hold(span, |locked| batch.finish(locked))
 }

@@ -261,9 +261,7 @@ impl<'a> Aliased<'a> {
         let state = self.space.state();
         let Some(span) = state.remade_span(va, pages, remake)? else { return Ok(()) };
         // All leaves of both sides go out, whatever they are, and are cut for that.
-        let (offset, range, goes) = (self.offset, self.range, LeafChange::REMOVE);
-        let besides = self.besides | bits;
-        let sides = Sides { offset, range, besides, span, area: goes, aliases: goes };
+        let sides = self.sides(span, bits, [LeafChange::REMOVE; 2]);
         remake_both(&mut Call::new(state, platform), &sides, &remake.of(span.first, state.geometry()), step)
     }
 
@@ -282,6 +280,12 @@ impl<'a> Aliased<'a> {
         let leaf = Span { first, last: first + (g.level_size(level) - 1) };
         let alias_lock = LockSet::one(LockSet::number::<P>(alias.first));
         (own.and(alias_lock), tables_for_ends(g, level, leaf, alias))
+    }
+
+    /// Returns a change of an area and of its aliases. These bits of output addresses do not count either.
+    const fn sides(&self, span: Span, bits: u64, [area, aliases]: [LeafChange; 2]) -> Sides {
+        let aliases = LeafChange { skip_holes: true, ..aliases };
+        Sides { offset: self.offset, range: self.range, besides: self.besides | bits, span, area, aliases }
     }
 
     /// Returns true if the address space has the linear map, which the lower half has not.
@@ -306,11 +310,10 @@ impl<'a> Aliased<'a> {
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
-        let (state, offset, range) = (self.space.state(), self.offset, self.range);
+        let state = self.space.state();
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         state.may_change(change, va).and_then(|()| state.may_change(follows, va))?;
-        let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-        let sides = Sides { offset, range, besides: self.besides, span, area, aliases };
+        let sides = self.sides(span, 0, [state.leaf_change(change), state.leaf_change(follows)]);
         let mut call = Call::new(state, platform);
         let (locks, tables) = self.likely_needs(platform, &sides);
         // Without them the attempt says whether it takes them.

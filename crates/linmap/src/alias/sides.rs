@@ -1,6 +1,7 @@
 //! The two sides of a change: the area, and the linear addresses of its memory. Pure.
 
 use crate::format::{LeafChange, Span, Va};
+use crate::live::{ChangeError, Survey};
 
 /// One of the two ways to reach the pages.
 #[derive(Clone, Copy)]
@@ -20,8 +21,9 @@ pub(crate) struct Sides {
     pub(crate) besides: u64,
     /// The area.
     pub(crate) span: Span,
-    /// The changes of it and of the aliases.
+    /// Its change.
     pub(crate) area: LeafChange,
+    /// The change of the aliases. Holes are left out: the linear map may have none of an alias.
     pub(crate) aliases: LeafChange,
 }
 
@@ -30,6 +32,18 @@ pub(crate) struct Reach {
     pub(crate) alias: Span,
     /// The first address beyond the linear map, if a part of the memory is out of its reach.
     pub(crate) beyond: Option<u64>,
+}
+
+impl Reach {
+    /// Returns true if the linear map has the alias, which was surveyed.
+    ///
+    /// # Errors
+    ///
+    /// It has only a part of it.
+    pub(crate) fn is_mapped(&self, survey: &Survey) -> Result<bool, ChangeError> {
+        let missing = self.beyond.or(survey.hole).filter(|_| survey.finds_leaves());
+        missing.map_or(Ok(survey.finds_leaves()), |va| Err(ChangeError::Hole { va: Va(va) }))
+    }
 }
 
 impl Sides {

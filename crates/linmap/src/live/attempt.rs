@@ -101,9 +101,11 @@ impl<'a, P: Platform> Call<'a, P> {
         mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
         let (later, Some(first)) = (self.is_later(), spans.clone().next()) else { return Ok(None) };
+        // Who has a claim waits for nobody: what he changes is his.
+        let waits = self.claim.is_none();
         self.tries(locks, first, |locked| {
             for span in spans.clone() {
-                if locked.is_claimed(span) {
+                if waits && locked.is_claimed(span) {
                     return Err(Needs::Patience.into());
                 }
                 if !later {

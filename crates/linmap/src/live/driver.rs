@@ -208,7 +208,9 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         loop {
             let kind = (self.only().is_some(), pass == Pass::Change);
             match hold(call, operation, (locks, spans.clone()), kind)? {
-                Some(Tried::Cut) if pass != Pass::Look => cut(call, operation.change(), spans.clone())?,
+                Some(Tried::Cut) if pass != Pass::Look => {
+                    cut(call, (operation.change(), &[]), spans.clone())?
+                }
                 tried => return Ok(tried),
             }
         }
@@ -244,7 +246,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             let tried = self.claimed(call, operation, group, pass == Pass::Change)?;
             call.unclaim();
             match tried {
-                Tried::Cut if pass != Pass::Look => cut(call, operation.change(), group.spans())?,
+                Tried::Cut if pass != Pass::Look => cut(call, (operation.change(), &[]), group.spans())?,
                 tried => return Ok(tried),
             }
         }
@@ -259,7 +261,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         group: &Group,
         stores: bool,
     ) -> Result<Tried, ChangeError> {
-        let survey = surveyed(call, operation.change(), group)?;
+        let survey = surveyed(call, operation.change(), group.spans())?;
         if let Some(at) = survey.cut {
             match self.only() {
                 _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
@@ -269,7 +271,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         }
         if stores && survey.changes() {
             let alike = self.only().is_some() && survey.is_alike();
-            store(call, operation, group, alike)?;
+            store(call, operation, group.spans(), alike)?;
         }
         Ok(Tried::Done)
     }
@@ -322,19 +324,19 @@ fn hold<P: Platform>(
     })
 }
 
-/// Surveys a group piece by piece.
+/// Surveys some spans piece by piece.
 ///
 /// # Errors
 ///
 /// The survey's.
 #[inline(never)]
-fn surveyed<P: Platform>(
+pub(crate) fn surveyed<P: Platform>(
     call: &mut Call<'_, P>,
     change: LeafChange,
-    group: &Group,
+    spans: impl Iterator<Item = Span>,
 ) -> Result<Survey, ChangeError> {
     let mut surveyor = Surveyor::new(change, usize::MAX);
-    for span in group.spans() {
+    for span in spans {
         call.pieces(span, |locked, piece| {
             surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
         })?;
@@ -366,20 +368,20 @@ fn cut_claimed<P: Platform>(
     })
 }
 
-/// Changes a group, which the call has claimed, piece by piece.
+/// Changes some spans, which the call has claimed, piece by piece. They end in a hold of their own.
 ///
 /// # Errors
 ///
-/// Those of taking locks.
+/// None, since they are claimed.
 #[inline(never)]
-fn store<P: Platform>(
+pub(crate) fn store<P: Platform>(
     call: &mut Call<'_, P>,
     operation: &mut impl Operation<P>,
-    group: &Group,
+    spans: impl Iterator<Item = Span>,
     alike: bool,
 ) -> Result<(), ChangeError> {
     let mut last = None;
-    for span in group.spans() {
+    for span in spans {
         call.pieces(span, |locked, piece| {
             operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
             operation.batch().leave(locked);
@@ -416,16 +418,16 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
     ChangeError::NeedsResize { va: Va(at), policy }
 }
 
-/// Cuts the leaves that contain the ends of some spans. Translations stay as they are.
+/// Cuts the leaves that contain the ends of some spans, for a change. Translations stay as they are. Other changes may follow.
 ///
 /// # Errors
 ///
 /// As for a change of one span.
 #[cold]
 #[inline(never)]
-fn cut<P: Platform>(
+pub(crate) fn cut<P: Platform>(
     call: &mut Call<'_, P>,
-    change: LeafChange,
+    (change, later): (LeafChange, &[LeafChange]),
     spans: impl Iterator<Item = Span>,
 ) -> Result<(), ChangeError> {
     for span in spans {
@@ -437,7 +439,7 @@ fn cut<P: Platform>(
             }
             if surveyor.found().splits() {
                 // Translations stay, so nothing is invalidated.
-                Ends::cutting(locked, &change, (&locked.root(), span))
+                Ends::cutting(locked, (&change, later), (&locked.root(), span))
                     .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
                 locked.publish_barrier();
             }

@@ -17,6 +17,8 @@ pub(crate) struct Ends<'a, P: Platform> {
     change: &'a LeafChange,
     /// The change that is made with the cut: the same, or none.
     built: &'a LeafChange,
+    /// Other changes that may follow.
+    later: &'a [LeafChange],
     span: Span,
     /// A table that translates all of the range.
     above: &'a Table,
@@ -46,16 +48,16 @@ impl<'a, P: Platform> Ends<'a, P> {
         change: &'a LeafChange,
         (above, span): (&'a Table, Span),
     ) -> Self {
-        Self { locked, change, built: change, span, above }
+        Self { locked, change, built: change, later: &[], span, above }
     }
 
-    /// Returns the ends of a range whose leaves are cut for this change, but do not change yet.
+    /// Returns the ends of a range whose leaves are cut for this change, but do not change yet. Others may follow it.
     pub(crate) const fn cutting(
         locked: &'a Locked<'a, P>,
-        change: &'a LeafChange,
+        (change, later): (&'a LeafChange, &'a [LeafChange]),
         at: (&'a Table, Span),
     ) -> Self {
-        Self { built: &LeafChange::NONE, ..Self::new(locked, change, at) }
+        Self { built: &LeafChange::NONE, later, ..Self::new(locked, change, at) }
     }
 
     /// Changes the size of the leaves that contain the ends. `in_use` is the first of them that is in use.
@@ -144,7 +146,10 @@ impl<'a, P: Platform> Ends<'a, P> {
     fn build(&self, &Resize { table, index, .. }: &Resize) -> Result<Descriptor, OutOfFrames> {
         let old = self.locked.load(&table, index);
         let replacement = self.locked.replacement(*self.built, self.span);
-        let replacement = replacement.before(*self.change, old, table.level);
+        let mut replacement = replacement.before(*self.change, old, table.level);
+        for change in self.later {
+            replacement = replacement.before(*change, old, table.level);
+        }
         replacement.leaf(old, &table, table.va(index))
     }
 

@@ -1,6 +1,6 @@
 //! Long operations, piece by piece: each piece in a hold of its own locks, so that nobody waits long.
 
-use crate::format::{Level, Span, Va};
+use crate::format::{Level, Span};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::GIGABYTE;
@@ -17,7 +17,8 @@ impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
     /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte
     /// unless it is one larger entry, or the piece before it had few entries. The piece is marked for a repaint under way.
-    /// `work` makes visible what it stores, since the next holder of a lock may build on it, or park the CPUs.
+    /// `work` makes visible what it stores, since the next holder of a lock may build on it, or park the CPUs. No piece follows one that
+    /// it calls [too long](Stop::TooLong).
     ///
     /// # Errors
     ///
@@ -39,8 +40,7 @@ impl<P: Platform> Call<'_, P> {
                 work(locked, piece)?;
                 Ok((piece.last, left))
             })?;
-            // A piece is never too long.
-            let (last, left) = done.ok_or(ChangeError::Busy { va: Va(first) })?;
+            let Some((last, left)) = done else { return Ok(()) };
             if last >= span.last {
                 return Ok(());
             }

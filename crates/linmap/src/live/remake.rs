@@ -126,7 +126,7 @@ fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Resul
     }
     call.attempts_at_ends(span, |locked| {
         // What TLBs hold translates as before, and goes when the leaves in its place go out.
-        Ends::cutting(locked, &LeafChange::REMOVE, (&locked.root(), span))
+        Ends::cutting(locked, (&LeafChange::REMOVE, &[]), (&locked.root(), span))
             .resize(found.resizes, &mut TlbBatch::new())?;
         // The next holder changes what is left of these leaves.
         locked.publish_barrier();

@@ -14,6 +14,8 @@ pub(crate) struct Survey {
     pub(crate) resizes: Option<u64>,
     /// The first leaf that has to be split or whose run has to be dissolved, valid or not.
     pub(crate) cut: Option<u64>,
+    /// The first hole, if holes are left out.
+    pub(crate) hole: Option<u64>,
     /// Leaves change in place.
     pub(crate) in_place: bool,
     /// The bits that change in the first leaf, and its validity.
@@ -26,6 +28,11 @@ impl Survey {
     /// Returns true if anything changes.
     pub(crate) const fn changes(&self) -> bool {
         self.in_place || self.splits()
+    }
+
+    /// Returns true if there are leaves.
+    pub(crate) const fn finds_leaves(&self) -> bool {
+        self.first.is_some()
     }
 
     /// Returns true if leaves have to be cut.
@@ -73,6 +80,7 @@ impl Survey {
             if change.skip_holes && is_hole {
                 // So the leaves around it are visited one by one.
                 self.differs = true;
+                self.hole.get_or_insert(table.va(first).max(span.first));
                 return Ok(());
             }
             return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry).into());

@@ -55,16 +55,16 @@ patches! {
     /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
     RemadeAsTheFirst: "(index..end).all(is_made)" => "(index..if FAULT { index + 1 } else { end }).all(is_made)",
     /// The aliases of what is remade stay as they are.
-    RemadeWithoutAliases: "take_out(long.call, (alias, are_claimed), &mut batch)"
-        => "if FAULT { Ok(()) } else { take_out(long.call, (alias, are_claimed), &mut batch) }",
+    RemadeWithoutAliases: "take_out(call, (alias, are_claimed), &mut batch)"
+        => "if FAULT { Ok(()) } else { take_out(call, (alias, are_claimed), &mut batch) }",
     /// The aliases of what is remade are not invalidated.
     RemadeAliasCached: "if let Some(alias) = first {
-        long.call" => "if let Some(alias) = first {
+        call" => "if let Some(alias) = first {
         if FAULT { batch = TlbBatch::new(); }
-        long.call",
+        call",
     /// Aliases do not come back.
-    RemadeAliasLost: "long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;" => "if !FAULT {
-        long.mapped_aliases(|long, alias| put_back(long.call, remade, alias))?;
+    RemadeAliasLost: "each_alias(call, sides, &part, |call, alias| put_back(call, remade, alias))?;" => "if !FAULT {
+        each_alias(call, sides, &part, |call, alias| put_back(call, remade, alias))?;
     }",
     /// Memory of any type is given tags in place.
     RetypedInPlace: "retyped && !Attributes::from_bits_retain(old.0).is_normal()" => "retyped && !Attributes::from_bits_retain(old.0).is_normal() && !FAULT",
@@ -109,20 +109,16 @@ patches! {
     /// Nobody waits until walkers see a table that another caller has just published.
     TableNotAwaited: "if self.locks.has(first) || " => "if FAULT || self.locks.has(first) || ",
     /// A range is claimed again after it was surveyed.
-    ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), group)?;" => "let survey = surveyed(call, operation.change(), group)?;
+    ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), group.spans())?;" => "let survey = surveyed(call, operation.change(), group.spans())?;
         if FAULT && stores {
             call.unclaim();
             call.claim_all(group.spans())?;
         }",
     /// An area is claimed without its aliases.
-    AliasesNotClaimed: "chain(before.aliases().iter().copied())" => "chain(before.aliases().iter().copied().filter(|_| !FAULT))",
-    /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
-    SideNotFinished: "self.call.last_hold(first, |locked| batch.finish(locked))
-    }" => "if FAULT && matches!(side, Side::Aliases) {
-            self.change_side(Side::Area, found)?;
-        }
-        self.call.last_hold(first, |locked| batch.finish(locked))
-    }",
+    AliasesNotClaimed: "chain(with.iter().copied())" => "chain(with.iter().copied().filter(|_| !FAULT))",
+    /// In several holds, the translations of a side stay in the TLBs when the other side changes.
+    SideNotFinished: "Some(span) => call.last_hold(span, |locked| operation.end(locked))," => "Some(_) if FAULT => Ok(()),
+        Some(span) => call.last_hold(span, |locked| operation.end(locked)),",
     /// A short operation looks for claims before it has its lock.
     LooksBeforeLock: "let tried = locked.hold_one(|| {
             let attention = &state.attention;
