@@ -1,16 +1,14 @@
 //! New mappings where nothing is mapped.
 //!
-//! Three steps. *Survey*: check that nothing is mapped there, and count the tables that are needed. *Reserve* them.
-//! *Fill*: store leaves where they fit, build subtrees off line for all other entries, and publish each of them by one
-//! store after a barrier. A long range is claimed, and its subtrees are built while no lock is held (`long_map.rs`).
+//! *Survey*: check that nothing is mapped there, and count the tables that are needed. *Reserve* them. *Fill* (`fill.rs`): store leaves
+//! where they fit, build subtrees off line for all other entries, and publish each of them by one store after a barrier. A long range is
+//! claimed, and its subtrees are built while no lock is held (`long_map.rs`).
 
 use crate::build::{BuildError, FILLED, Tree, page_tables_for};
-use crate::format::{
-    Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, TableAttributes, Va, in_place_bits,
-};
+use crate::format::{Attributes, Descriptor, Geometry, Half, Level, Pa, Span, TableAttributes, Va};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
-use crate::live::lock_set::GIGABYTE;
+use crate::live::fill::{Fill, Links};
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
@@ -29,43 +27,6 @@ pub(crate) struct Mapping {
     pub(crate) leaves: Leaves,
 }
 
-/// Subtrees that are complete and wait for the barrier before they are published.
-struct Links {
-    waiting: [Option<(Table, usize, Descriptor)>; Self::ROOM],
-    used: usize,
-}
-
-impl Links {
-    const ROOM: usize = 8;
-
-    const fn new() -> Self {
-        Self { waiting: [None; Self::ROOM], used: 0 }
-    }
-
-    fn add<P: Platform>(&mut self, link: (Table, usize, Descriptor), locked: &Locked<'_, P>) {
-        self.waiting[self.used] = Some(link);
-        self.used += 1;
-        if self.used == Self::ROOM {
-            self.publish(locked);
-        }
-    }
-
-    fn publish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
-        if self.used == 0 {
-            return;
-        }
-        let waiting = &self.waiting[..core::mem::take(&mut self.used)];
-        let store =
-            || waiting.iter().flatten().for_each(|(table, index, link)| locked.store(table, *index, *link));
-        locked.publish_barrier();
-        if waiting.iter().flatten().any(|(table, ..)| table.shift > GIGABYTE) {
-            locked.publish_upper(store);
-        } else {
-            store();
-        }
-    }
-}
-
 impl Mapping {
     /// Maps everything, or nothing.
     ///
@@ -75,43 +36,46 @@ impl Mapping {
     /// false if it is too long for one hold; nothing has been done then.
     pub(crate) fn map<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<bool, ChangeError> {
         let done = call.attempts(self.span, |locked| {
-            let survey = self.survey(locked, self.span, P::HOLD)?;
+            let survey = self.survey(locked)?;
             if survey.entries > P::HOLD as u64 {
                 return Err(Stop::TooLong);
             }
             locked.has_frames(survey.tables)?;
-            locked.mark(self.span);
-            self.fill(locked, self.span)?;
+            self.fill(locked, survey.tables)?;
             TlbBatch::new().finish(locked);
             Ok(())
         })?;
         Ok(done.is_some())
     }
 
-    /// Checks that nothing is mapped in a piece of the range, of at most so many entries.
+    /// Checks that nothing is mapped in the range, of no more entries than a hold may have.
     ///
     /// # Errors
     ///
     /// Something is, it has more entries, or it takes more locks.
-    pub(crate) fn survey<P: Platform>(
-        &self,
-        locked: &Locked<'_, P>,
-        piece: Span,
-        most: usize,
-    ) -> Result<Survey<'_>, Stop> {
-        let table = locked.deepest(locked.root(), piece);
-        let mut survey = Survey::new(self, most);
-        visit(locked, &table, piece, &mut survey)?;
+    fn survey<P: Platform>(&self, locked: &Locked<'_, P>) -> Result<Survey<'_>, Stop> {
+        let table = locked.deepest(locked.root(), self.span);
+        let mut survey = Survey::new(self, P::HOLD);
+        visit(locked, &table, self.span, &mut survey)?;
         Ok(survey)
     }
 
-    /// Maps a piece of the range. It has been surveyed in the same hold.
+    /// Maps the range. It has been surveyed in the same hold, and takes so many tables.
     #[inline(never)]
-    fn fill<P: Platform>(&self, locked: &Locked<'_, P>, piece: Span) -> Result<(), Stop> {
-        let table = locked.deepest(locked.root(), piece);
-        let mut fill = Fill::new(self);
-        visit(locked, &table, piece, &mut fill)?;
-        fill.publish(locked);
+    fn fill<P: Platform>(&self, locked: &Locked<'_, P>, tables: u64) -> Result<(), Stop> {
+        if tables == 0 {
+            Fill::new(self, None, None).leaves_from(locked, self.span)?;
+            return Ok(());
+        }
+        let mut next = Some(self.span.first);
+        while let Some(first) = next {
+            let mut links = Links::none();
+            next =
+                Fill::new(self, None, Some(&mut links)).leaves_from(locked, Span { first, ..self.span })?;
+            let counters = locked.counters();
+            links.build(self, (locked.state, counters), locked.reserve).map_err(ChangeError::from)?;
+            links.publish(self, locked);
+        }
         Ok(())
     }
 
@@ -156,11 +120,6 @@ impl Mapping {
         Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, region)
     }
 
-    /// Returns the attributes of the tables that the mapping takes.
-    pub(crate) fn table_attributes<P: Platform>(&self, locked: &Locked<'_, P>) -> TableAttributes {
-        locked.state.table_attributes().within(self.attributes)
-    }
-
     /// Returns true if a hole becomes a leaf rather than a table.
     pub(crate) fn is_leaf<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
         let at = table.span_of(index);
@@ -189,7 +148,7 @@ impl Mapping {
 
     /// Returns true if the leaf that a hole becomes is in a contiguous run. The entries from one index to before another
     /// are known to be holes.
-    fn is_in_run<P: Platform>(
+    pub(crate) fn is_in_run<P: Platform>(
         &self,
         locked: &Locked<'_, P>,
         table: &Table,
@@ -212,7 +171,7 @@ impl Mapping {
 
 /// Visits a piece, which lies within one table. Most pieces are in one hole, and need no walk.
 #[inline(always)]
-fn visit<P: Platform, V: LeafVisitor<P>>(
+pub(crate) fn visit<P: Platform, V: LeafVisitor<P>>(
     locked: &Locked<'_, P>,
     table: &Table,
     piece: Span,
@@ -281,104 +240,5 @@ impl<P: Platform> LeafVisitor<P> for Survey<'_> {
         self.done = table.span_of(end - 1).last;
         self.left -= end - index;
         Ok(end)
-    }
-}
-
-/// Stores the leaves of a mapping, and builds the tables.
-pub(crate) struct Fill<'m> {
-    pub(crate) mapping: &'m Mapping,
-    links: Links,
-    /// The entries that were examined last, by table and first index, and whether they become a contiguous run.
-    run: Option<((Pa, usize), bool)>,
-}
-
-impl<'m> Fill<'m> {
-    pub(crate) const fn new(mapping: &'m Mapping) -> Self {
-        Self { mapping, links: Links::new(), run: None }
-    }
-
-    /// Publishes the subtrees that are complete.
-    pub(crate) fn publish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
-        self.links.publish(locked);
-    }
-
-    /// Stores leaves in the place of adjacent holes, from one index to before another.
-    pub(crate) fn leaves_from<P: Platform>(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (mut index, end): (usize, usize),
-    ) {
-        let members = locked.geometry.run_to_make(table.level);
-        while index < end {
-            let next = end.min((index | (members.max(Self::CHUNK) - 1)) + 1);
-            let contiguous = self.is_in_run(locked, table, (index, end), members);
-            index = self.store_chunk(locked, table, (index, next), contiguous);
-        }
-    }
-
-    /// Stores some of these leaves, all of them in one run or none. Returns the index after them.
-    #[inline(always)]
-    fn store_chunk<P: Platform>(
-        &self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, end): (usize, usize),
-        contiguous: bool,
-    ) -> usize {
-        let (g, mapping) = (locked.geometry, self.mapping);
-        let oa = mapping.oa(table.va(index));
-        // An address grows like its descriptor as far as the format keeps its bits in place.
-        let last = oa.0 + (((end - 1 - index) as u64) << table.shift);
-        let end = if (oa.0 ^ last) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
-        let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
-        let first = Descriptor::leaf(leaf, g, table.level);
-        locked.slots(table).store_series((index, end), (first, 1 << table.shift));
-        locked.counters().leaves(table.level, contiguous, (end - index) as i64);
-        end
-    }
-
-    /// The number of leaves that are stored together where there are no runs.
-    const CHUNK: usize = 16;
-
-    /// Returns true if a leaf is in a run, which is asked once for each run.
-    #[inline(always)]
-    fn is_in_run<P: Platform>(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        holes: (usize, usize),
-        members: usize,
-    ) -> bool {
-        let run = (table.pa, holes.0 & !(members - 1));
-        let contiguous = match self.run {
-            Some((known, contiguous)) if known == run => contiguous,
-            _ => self.mapping.is_in_run(locked, table, holes),
-        };
-        self.run = Some((run, contiguous));
-        contiguous
-    }
-}
-
-impl<P: Platform> LeafVisitor<P> for Fill<'_> {
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-        _: Descriptor,
-    ) -> Result<usize, Stop> {
-        let (g, mapping) = (locked.geometry, self.mapping);
-        if mapping.is_leaf(locked, table, index) {
-            let end = mapping.leaves_end(locked, table, (index, last));
-            self.leaves_from(locked, table, (index, end));
-            return Ok(end);
-        }
-        let tables = mapping.table_attributes(locked);
-        let (frame, stats) =
-            mapping.subtree(locked.reserve, g, tables, (table, index)).map_err(ChangeError::from)?;
-        locked.counters().include(&stats);
-        self.links.add((*table, index, Descriptor::link(frame.into_pa(), g).with(tables)), locked);
-        Ok(index + 1)
     }
 }

@@ -14,6 +14,7 @@ mod deferred_tables;
 mod driver;
 mod ends;
 mod error;
+mod fill;
 mod graft;
 mod handover;
 mod hidden;

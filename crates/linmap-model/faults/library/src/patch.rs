@@ -136,7 +136,7 @@ patches! {
         => "!FAULT && self.0 & Attributes::STAYS_SPLIT.bits() != 0",
     /// A hold of a long operation ends before walkers see its tables.
     NoDsbBetweenHolds: "// The next holder may map something below these tables.
-        locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+                        locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// A hold that cuts leaves ends before walkers see the tables.
     NoDsbAfterCut: "// The next holder may change what is left of these leaves.
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",

@@ -67,7 +67,7 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
             &BORDER_IN_PAGES,
             "NotVisible",
         ),
-        (Patch::TableUnagreed, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "NotVisible"),
+        (Patch::TableUnagreed, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "LostUpdate"),
         (Patch::TableNotAwaited, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "NotVisible"),
         (Patch::ClaimAfterSurvey, [long, does(BLOCK + 100, 2, What::Unmap)], &IN_PAGES, "Translation"),
         (Patch::AliasesNotClaimed, [area, does(BLOCK + 9, 1, What::Unmap)], &[], "NowhereWritable"),
