@@ -207,12 +207,11 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
     ) -> Result<Option<Tried>, ChangeError> {
         loop {
             let kind = (self.only().is_some(), pass == Pass::Change);
-            match hold(call, operation, (locks, spans.clone()), kind)? {
-                Some(Tried::Cut) if pass != Pass::Look => {
-                    cut(call, (operation.change(), &[]), spans.clone())?
-                }
-                tried => return Ok(tried),
+            let tried = hold(call, operation, (locks, spans.clone()), kind)?;
+            if pass == Pass::Look || tried != Some(Tried::Cut) {
+                return Ok(tried);
             }
+            cut(call, (operation.change(), &[]), spans.clone())?;
         }
     }
 
@@ -245,10 +244,10 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             }
             let tried = self.claimed(call, operation, group, pass == Pass::Change)?;
             call.unclaim();
-            match tried {
-                Tried::Cut if pass != Pass::Look => cut(call, (operation.change(), &[]), group.spans())?,
-                tried => return Ok(tried),
+            if pass == Pass::Look || tried != Tried::Cut {
+                return Ok(tried);
             }
+            cut(call, (operation.change(), &[]), group.spans())?;
         }
     }
 

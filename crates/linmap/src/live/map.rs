@@ -2,30 +2,20 @@
 //!
 //! *Survey*: check that nothing is mapped there, and count the tables that are needed. *Reserve* them. *Fill* (`fill.rs`): store leaves
 //! where they fit, build subtrees off line for all other entries, and publish each of them by one store after a barrier. A long range is
-//! claimed, and its subtrees are built while no lock is held (`long_map.rs`).
+//! claimed, and its subtrees are built while no lock is held. The claim keeps the tables above them where they are.
 
-use crate::build::{BuildError, FILLED, Tree, page_tables_for};
-use crate::format::{Attributes, Descriptor, Geometry, Half, Level, Pa, Span, TableAttributes, Va};
+use crate::build::Counters;
+use crate::format::{Geometry, LeafSize, Span};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::fill::{Fill, Links};
-use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::lock_set::GIGABYTE;
+use crate::live::locked::Locked;
+use crate::live::mapping::{Mapping, Survey, visit};
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
-use crate::plan::{Leaves, Region, Stats};
-use crate::platform::{Frame, Memory, Platform};
-use crate::read::Table;
-
-/// A new mapping of consecutive addresses to consecutive physical memory.
-#[derive(Clone, Copy)]
-pub(crate) struct Mapping {
-    pub(crate) half: Half,
-    pub(crate) span: Span,
-    /// The output address of the first address.
-    pub(crate) oa: Pa,
-    pub(crate) attributes: Attributes,
-    pub(crate) leaves: Leaves,
-}
+use crate::plan::Leaves;
+use crate::platform::Platform;
 
 impl Mapping {
     /// Maps everything, or nothing.
@@ -79,166 +69,95 @@ impl Mapping {
         Ok(())
     }
 
-    pub(crate) fn part(&self, of: Span) -> Span {
-        Span { first: of.first.max(self.span.first), last: of.last.min(self.span.last) }
-    }
-
-    pub(crate) fn oa(&self, va: u64) -> Pa {
-        Pa(self.oa.0.wrapping_add(va.wrapping_sub(self.span.first)))
-    }
-
-    fn region(&self, part: Span) -> Region {
-        let bytes = part.last - part.first + 1;
-        let (attributes, leaves) = (self.attributes, self.leaves);
-        Region { va: Va(part.first), oa: self.oa(part.first), bytes, attributes, leaves }
-    }
-
-    /// Returns the number of tables that map a part of the range below an entry of a table.
-    pub(crate) fn tables_below(&self, g: Geometry, table: &Table, part: Span) -> u64 {
-        let block = 1 << (g.page_shift() + g.index_bits());
-        if self.leaves == Leaves::Pages || part.last - part.first < block - 1 {
-            return page_tables_for(g, table.level, part, part);
-        }
-        let above = (table.level.number() - g.root().number() + 1) as u64;
-        Stats::of_runs(g, self.region(part).runs(g)).tables - above
-    }
-
-    /// Builds the tables that map a part of the range below an entry of a table. Returns the topmost, and the counts.
+    /// Maps everything, or nothing, piece by piece.
     ///
     /// # Errors
     ///
-    /// The reserve is too small.
-    pub(crate) fn subtree<M: Memory>(
-        &self,
-        reserve: &M,
-        g: Geometry,
-        tables: TableAttributes,
-        (table, index): (&Table, usize),
-    ) -> Result<(Frame, Stats), BuildError> {
-        let at = table.span_of(index);
-        let region = self.region(self.part(at));
-        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, region)
+    /// As for [`map`](Self::map).
+    #[cold]
+    pub(crate) fn map_long<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<(), ChangeError> {
+        call.claim(self.span)?;
+        let tables = self.survey_all(call)?;
+        call.frames(tables)?;
+        let g = call.state.geometry();
+        let mut next = Some(self.span.first);
+        while let Some(first) = next {
+            let (window, mut links) = (self.window::<P>(g, first), Links::none());
+            let mut fill = Fill::new(self, Some(P::HOLD.max(1)), Some(&mut links));
+            let goes_on = call.attempts(window, |locked| {
+                let next = fill.leaves_from(locked, window)?;
+                if fill.has_stored {
+                    // The next holder may park the CPUs.
+                    locked.publish_barrier();
+                }
+                Ok(next)
+            })?;
+            next = goes_on.flatten();
+            if !links.are_none() {
+                let counters = Counters::new();
+                let built = links.build(self, (call.state, &counters), &call.reserve);
+                let lost = call.attempts(window, |locked| {
+                    let lost = links.lost(self, locked)?;
+                    if lost.is_none() {
+                        links.publish(self, locked);
+                        locked.counters().include(&counters.stats());
+                        // The next holder may map something below these tables.
+                        locked.publish_barrier();
+                    }
+                    Ok(lost)
+                })?;
+                if let Some(at) = lost.flatten() {
+                    links.discard((g, &counters), &call.reserve);
+                    next = Some(at);
+                }
+                built?;
+            }
+        }
+        call.last_hold(self.span, |locked| TlbBatch::new().finish(locked))
     }
 
-    /// Returns true if a hole becomes a leaf rather than a table.
-    pub(crate) fn is_leaf<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
-        let at = table.span_of(index);
-        let fits = self.span.covers(at.first, at.last)
-            && (at.first ^ self.oa(at.first).0) & ((1 << table.shift) - 1) == 0;
-        let large = table.level == Level::PAGE || self.leaves == Leaves::Largest;
-        fits && large && locked.geometry.makes_leaf(table.level)
+    /// Checks that nothing is mapped in the range. Returns the number of tables that it takes.
+    ///
+    /// # Errors
+    ///
+    /// Something is.
+    fn survey_all<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<u64, ChangeError> {
+        let g = call.state.geometry();
+        let (mut tables, mut next) = (0, Some(self.span.first));
+        while let Some(first) = next {
+            let window = self.window::<P>(g, first);
+            let surveyed = call.attempts(window, |locked| {
+                let mut survey = Survey::new(self, P::HOLD.max(1));
+                let table = locked.table_of(window);
+                match locked.visit_leaves(&table, window, &mut survey) {
+                    Err(Stop::TooLong) | Ok(()) => Ok((survey.tables, survey.next, survey.done)),
+                    Err(other) => Err(other),
+                }
+            })?;
+            let (more, stopped, done) = surveyed.unwrap_or_default();
+            tables += more;
+            // The last entry may end after the window.
+            next = stopped.or(self.after(done.max(window.last)));
+        }
+        Ok(tables)
     }
 
-    /// Returns the index after the last of the holes, from one that becomes a leaf on and up to `last`, that become leaves
-    /// as well.
-    #[inline]
-    pub(crate) fn leaves_end<P: Platform>(
-        &self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-    ) -> usize {
-        if last == index {
-            return index + 1;
+    /// Returns what may be looked at in one hold, from an address of the range on. It ends with a gigabyte, and has more than
+    /// one only if large leaves begin there, so that few entries may take many locks.
+    fn window<P: Platform>(&self, g: Geometry, first: u64) -> Span {
+        let in_one = Span { first, last: self.span.last.min(first | ((1 << GIGABYTE) - 1)) };
+        if in_one.last == self.span.last {
+            return in_one;
         }
-        // Only the last can be partly outside the range.
-        let last = if self.span.last < table.span_of(last).last { last - 1 } else { last };
-        locked.slots(table).same_but(0, (index + 1, last), Descriptor::HOLE)
-    }
-
-    /// Returns true if the leaf that a hole becomes is in a contiguous run. The entries from one index to before another
-    /// are known to be holes.
-    pub(crate) fn is_in_run<P: Platform>(
-        &self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, end): (usize, usize),
-    ) -> bool {
-        let members = locked.geometry.run_to_make(table.level);
-        let span = table.run_of(index, members);
-        // Most mappings are shorter than a run.
-        if members == 1 || !self.span.covers(span.first, span.last) {
-            return false;
-        }
-        let first = index & !(members - 1);
-        let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
-        // An entry that points to an empty table cannot be a member of the run.
-        let free = |i| !locked.load(table, i).is_table(table.level);
-        let mut others = (first..index).chain(end.min(first + members)..first + members);
-        self.leaves == Leaves::Largest && aligned && (table.level == Level::PAGE || others.all(free))
-    }
-}
-
-/// Visits a piece, which lies within one table. Most pieces are in one hole, and need no walk.
-#[inline(always)]
-pub(crate) fn visit<P: Platform, V: LeafVisitor<P>>(
-    locked: &Locked<'_, P>,
-    table: &Table,
-    piece: Span,
-    visitor: &mut V,
-) -> Result<(), Stop> {
-    let index = table.index_of(piece.first);
-    if index == table.index_of(piece.last) {
-        let old = locked.load(table, index);
-        if !old.is_table(table.level) {
-            return visitor.leaves(locked, table, (index, index), old).map(|_| ());
-        }
-    }
-    locked.visit_leaves(table, piece, visitor)
-}
-
-/// Checks that nothing is mapped in a range, and counts what is needed to map it.
-pub(crate) struct Survey<'m> {
-    mapping: &'m Mapping,
-    /// The number of tables.
-    pub(crate) tables: u64,
-    /// The number of entries that are written, those of new tables included.
-    pub(crate) entries: u64,
-    /// The number of entries that may still be read.
-    left: usize,
-    /// The last address of the entries that were read.
-    pub(crate) done: u64,
-    /// The address at which to go on, if there are more.
-    pub(crate) next: Option<u64>,
-}
-
-impl<'m> Survey<'m> {
-    pub(crate) const fn new(mapping: &'m Mapping, most: usize) -> Self {
-        Self { mapping, tables: 0, entries: 0, left: most, done: 0, next: None }
-    }
-}
-
-impl<P: Platform> LeafVisitor<P> for Survey<'_> {
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        let (g, at) = (locked.geometry, table.span_of(index));
-        let part = self.mapping.part(at);
-        if self.left == 0 {
-            self.next = Some(part.first);
-            return Err(Stop::TooLong);
-        }
-        if old.is_valid() || old.is_leaf(g, table.level) {
-            return Err(ChangeError::Occupied { va: Va(part.first) }.into());
-        }
-        let mut end = index + 1;
-        if self.mapping.is_leaf(locked, table, index) {
-            end = self.mapping.leaves_end(locked, table, (index, last.min(index + (self.left - 1))));
-            self.entries += (end - index) as u64;
-            locked.covers(Span { first: at.first, last: table.span_of(end - 1).last })?;
-        } else {
-            let tables = self.mapping.tables_below(g, table, part);
-            self.tables += tables;
-            self.entries += 1 + (tables << g.index_bits()) / FILLED as u64;
-            locked.may_publish(at)?;
-        }
-        locked.sees_published()?;
-        self.done = table.span_of(end - 1).last;
-        self.left -= end - index;
-        Ok(end)
+        let fits = |size: &&LeafSize| {
+            let within = size.bytes() - 1;
+            (first | self.oa(first).0) & within == 0 && within <= self.span.last - first
+        };
+        let sizes = g.new_leaf_sizes();
+        let largest = sizes.iter().filter(|_| self.leaves == Leaves::Largest).find(fits);
+        let entry = largest.map_or(1, |leaf| leaf.bytes() / leaf.descriptors());
+        let bytes = entry.saturating_mul(P::HOLD.max(1) as u64);
+        let last = first.saturating_add(bytes - 1) | ((1 << GIGABYTE) - 1);
+        Span { first, last: self.span.last.min(last) }
     }
 }
