@@ -117,7 +117,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     }
 
     /// Checks that the holder may publish a table in the place of a hole that translates `entry`. Besides, it holds the locks of
-    /// all addresses that are mapped below the table.
+    /// all addresses that are mapped below the table, or has claimed them.
     ///
     /// # Errors
     ///
