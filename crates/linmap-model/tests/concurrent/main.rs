@@ -648,6 +648,12 @@ fn tables_in_the_same_hole() {
                 some(&mut cases, Scene { callers, ..scene.clone() }, 30);
             }
         }
+        // What is published at once is in several gigabytes, and more than a hold stores.
+        let across = Operation { va: far(2, 0, MAP).va - 600 * 4096, pages: 1200, ..far(2, 2, MAP) };
+        for other in [REPAINT_FAR, step(1), step(3), step(6)] {
+            let callers = vec![vec![other], vec![Step::Does(across), Step::Visits]];
+            some(&mut cases, Scene { callers, ..scene.clone() }, 60);
+        }
         all(&mut cases, &Scene { callers: vec![vec![step(0)], vec![step(1)]], ..scene.clone() });
         let one_lock = Scene { locks: 1, callers: vec![vec![step(0)], vec![step(4)]], ..scene.clone() };
         some(&mut cases, one_lock, 20);

@@ -111,6 +111,10 @@ impl Links {
         let Some(table) = &self.table else { return Ok(None) };
         for (index, _) in self.all() {
             locked.may_publish(table.span_of(index))?;
+            if locked.state.attention.is_repaint() {
+                // Marks are made under the locks of all that they are of. One that begins now looks at nothing before this hold ends.
+                locked.covers(mapping.part(table.span_of(index)))?;
+            }
             if locked.load(table, index).is_table(table.level) {
                 // It is the only one.
                 return Ok(Some(mapping.part(table.span_of(index)).first));
