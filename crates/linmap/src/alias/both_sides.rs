@@ -232,7 +232,7 @@ impl<P: Platform> BothSides<'_, P> {
         if !found.aliases.changes() {
             return;
         }
-        let alike = found.aliases.is_alike() && !found.overlap;
+        let alike = found.aliases.is_alike() && !found.overlap && !found.within;
         let mut batch = TlbBatch::new();
         let mut in_place = InPlace::new(self.sides.aliases, alike, &mut batch);
         _ = self.each_alias(found, &mut |alias, way| {

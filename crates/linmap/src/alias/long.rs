@@ -235,12 +235,9 @@ fn change_side<P: Platform>(
         Side::Area => (&part.area_survey, sides.area, &own[..]),
         Side::Aliases => (&part.alias_survey, sides.aliases, part.aliases()),
     };
-    let alike = survey.is_alike()
-        && match side {
-            // An area in the linear map may have changed with the aliases.
-            Side::Area => part.aliases().iter().all(|a| a.last < area.first || area.last < a.first),
-            Side::Aliases => !part.overlap,
-        };
+    // Pages of an area in the linear map may have changed with the other side.
+    let apart = |alias: &Span| *alias == area || alias.last < area.first || area.last < alias.first;
+    let alike = survey.is_alike() && !part.overlap && part.aliases().iter().all(apart);
     if !survey.changes() {
         return Ok(());
     }
