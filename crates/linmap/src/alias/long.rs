@@ -138,10 +138,14 @@ pub(crate) fn claim<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Resul
         if area.splits() || aliases.splits() {
             let in_use = aliases.resizes.or(area.resizes);
             call.locked(LockSet::of::<P>(sides.span)).may_resize(policy, in_use)?;
-            each_alias(call, sides, &before, |call, alias| {
-                cut(call, (sides.aliases, &[sides.area]), once(alias))
-            })?;
-            cut(call, (sides.area, &[sides.aliases]), once(sides.span))?;
+            if aliases.splits() {
+                each_alias(call, sides, &before, |call, alias| {
+                    cut(call, (sides.aliases, &[sides.area]), once(alias))
+                })?;
+            }
+            if area.splits() {
+                cut(call, (sides.area, &[sides.aliases]), once(sides.span))?;
+            }
             continue;
         }
         let with = if before.area == sides.span { before.aliases() } else { &[] };

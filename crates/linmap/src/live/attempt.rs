@@ -78,7 +78,8 @@ impl<'a, P: Platform> Call<'a, P> {
         self.attempts_with(LockSet::of::<P>(span), core::iter::once(span), attempt)
     }
 
-    /// Does the same, with these locks from the start, for an attempt that itself leaves out what others have claimed.
+    /// Tries until it is done or refused, with these locks from the start. It neither waits for claims of others nor invalidates what is
+    /// pending: the attempt itself leaves out what has to stay as it is.
     ///
     /// # Errors
     ///

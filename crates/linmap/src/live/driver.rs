@@ -57,7 +57,7 @@ pub(crate) struct Piece {
     pub(crate) span: Span,
 }
 
-/// The spans of an operation, of which there is at least one.
+/// The spans of an operation: one or more.
 pub(crate) struct Spans<S> {
     all: S,
     count: usize,
@@ -396,11 +396,11 @@ pub(crate) fn store<P: Platform>(
 }
 
 impl Spans<Once<Span>> {
-    /// Does so to the one span, which the call has claimed, piece by piece.
+    /// Changes the span piece by piece, as [`run`](Self::run) does, but under a claim that the call has already.
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run), but for a claim.
+    /// Those of [`run`](Self::run), except for a claim in the way.
     pub(crate) fn run_claimed<P: Platform>(
         &self,
         call: &mut Call<'_, P>,
