@@ -3,19 +3,21 @@
 //! First everything that can fail, without a claim: a survey of both sides, and the cuts of the leaves that contain ends of
 //! extents, with translations as they are. Nobody merges them again before the change ends. Then the area is claimed together
 //! with its aliases, and surveyed again: others may have changed it meanwhile, and a claim has no addresses but these. If
-//! there is something to cut, or there are other aliases, the claim is dropped, and all of this repeated: nobody waits, or takes
-//! a page, while he has a claim.
+//! there is something to cut, or there are other aliases, the claim is dropped, and it is tried again with what this survey has found:
+//! nobody waits, or takes a page, while he has a claim.
 //!
 //! After that nothing can fail. Each side is changed piece by piece, and its translations are invalidated before the other
 //! side begins. An area of more aliases than can be claimed together is changed part by part, one side after the other.
 
 use core::iter::once;
+use core::slice::from_ref;
 
 use crate::alias::budget::Budget;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::format::Span;
 use crate::live::{Call, ChangeError, InPlaceChange, LockSet, Stop, Survey, TOGETHER, cut, store, surveyed};
+use crate::plan::Policy;
 use crate::platform::Platform;
 
 /// The most aliases that are claimed together with their area.
@@ -59,7 +61,8 @@ pub(crate) fn long<P: Platform>(
     order: [Side; 2],
 ) -> Result<(), ChangeError> {
     let _kept = call.state.attention.keeps_cuts();
-    let whole = claim(call, sides)?;
+    let seen = survey(call, sides)?;
+    let whole = claim(call, sides, seen)?;
     if whole.area == sides.span {
         return order.into_iter().try_for_each(|side| change_side(call, sides, side, &whole));
     }
@@ -68,9 +71,11 @@ pub(crate) fn long<P: Platform>(
         each_part(call, sides, |call, part| {
             let mut area = part.area;
             loop {
-                let claimed = claim(call, &Sides { span: area, ..*sides })?;
+                let sides = Sides { span: area, ..*sides };
+                let seen = survey(call, &sides)?;
+                let claimed = claim(call, &sides, seen)?;
                 if claimed.area == area {
-                    change_side(call, sides, side, &claimed)?;
+                    change_side(call, &sides, side, &claimed)?;
                     call.unclaim();
                     return Ok(area);
                 }
@@ -103,78 +108,94 @@ fn each_part<P: Platform>(
     Ok(first)
 }
 
-/// Calls `each` for every alias that is mapped. Those of the first part are known. If it is all of the area, none has to be found.
+/// Calls `each` for the aliases that are mapped, part by part. Those of the first part are known. If it is all of the area, none has to
+/// be found.
 ///
 /// # Errors
 ///
 /// As for [`each_part`].
-pub(crate) fn each_alias<P: Platform>(
+pub(crate) fn each_aliases<P: Platform>(
     call: &mut Call<'_, P>,
     sides: &Sides,
     first: &Part,
-    mut each: impl FnMut(&mut Call<'_, P>, Span) -> Result<(), ChangeError>,
+    mut each: impl FnMut(&mut Call<'_, P>, &[Span]) -> Result<(), ChangeError>,
 ) -> Result<(), ChangeError> {
     if first.area == sides.span {
-        return first.aliases().iter().try_for_each(|alias| each(call, *alias));
+        return each(call, first.aliases());
     }
     each_part(call, sides, |call, part| {
-        part.aliases().iter().try_for_each(|alias| each(call, *alias))?;
+        each(call, part.aliases())?;
         Ok(part.area)
     })
     .map(|_| ())
 }
 
-/// Cuts leaves, and claims an area with its aliases; the area alone, if it has more aliases than can be claimed with it. Returns its
-/// first part as it is under the claim.
+/// Cuts leaves, and claims an area with its aliases; the area alone, if it has more aliases than can be claimed with it. They have been
+/// surveyed without a claim. Returns the first part as it is under the claim.
 ///
 /// # Errors
 ///
 /// As for [`long`].
-pub(crate) fn claim<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Result<Part, ChangeError> {
+pub(crate) fn claim<P: Platform>(
+    call: &mut Call<'_, P>,
+    sides: &Sides,
+    mut before: Surveyed,
+) -> Result<Part, ChangeError> {
     loop {
-        // A repaint may switch to pages meanwhile, so what is found is judged by the policy before it.
-        let policy = call.state.policy();
-        let (before, [area, aliases]) = survey(call, sides)?;
-        if area.splits() || aliases.splits() {
+        let Surveyed { policy, part, area, aliases } = &before;
+        if before.splits() {
             let in_use = aliases.resizes.or(area.resizes);
-            call.locked(LockSet::of::<P>(sides.span)).may_resize(policy, in_use)?;
-            if aliases.splits() {
-                each_alias(call, sides, &before, |call, alias| {
-                    cut(call, (sides.aliases, &[sides.area]), once(alias))
-                })?;
-            }
-            if area.splits() {
-                cut(call, (sides.area, &[sides.aliases]), once(sides.span))?;
-            }
-            continue;
+            call.locked(LockSet::of::<P>(sides.span)).may_resize(*policy, in_use)?;
         }
-        let with = if before.area == sides.span { before.aliases() } else { &[] };
+        if aliases.splits() {
+            each_aliases(call, sides, part, |call, aliases| {
+                aliases.iter().try_for_each(|alias| cut(call, (sides.aliases, &[sides.area]), *alias))
+            })?;
+        }
+        if area.splits() {
+            cut(call, (sides.area, &[sides.aliases]), sides.span)?;
+        }
+        let with = if part.area == sides.span { part.aliases() } else { &[] };
         call.claim_all(once(sides.span).chain(with.iter().copied()))?;
-        let (found, [area, aliases]) = survey(call, sides)?;
-        let same = (found.area, found.aliases()) == (before.area, before.aliases());
-        if same && !area.splits() && !aliases.splits() {
-            return Ok(found);
+        let found = survey(call, sides)?;
+        let same = (found.part.area, found.part.aliases()) == (part.area, part.aliases());
+        if same && !found.splits() {
+            return Ok(found.part);
         }
         call.unclaim();
+        before = found;
     }
 }
 
-/// Surveys both sides. Returns the first part, and the surveys of the area and of all aliases.
+/// The surveys of both sides.
+pub(crate) struct Surveyed {
+    /// The policy before them: a repaint may switch to pages meanwhile.
+    policy: Policy,
+    pub(crate) part: Part,
+    area: Survey,
+    /// That of all aliases.
+    aliases: Survey,
+}
+
+impl Surveyed {
+    const fn splits(&self) -> bool {
+        self.area.splits() || self.aliases.splits()
+    }
+}
+
+/// Surveys both sides, and finds the first part.
 ///
 /// # Errors
 ///
 /// As for [`each_part`].
-pub(crate) fn survey<P: Platform>(
-    call: &mut Call<'_, P>,
-    sides: &Sides,
-) -> Result<(Part, [Survey; 2]), ChangeError> {
-    let [mut area, mut aliases] = [Survey::default(); 2];
-    let first = each_part(call, sides, |_, part| {
+pub(crate) fn survey<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Result<Surveyed, ChangeError> {
+    let (policy, [mut area, mut aliases]) = (call.state.policy(), [Survey::default(); 2]);
+    let part = each_part(call, sides, |_, part| {
         area.include(&part.area_survey);
         aliases.include(&part.alias_survey);
         Ok(part.area)
     })?;
-    Ok((first, [area, aliases]))
+    Ok(Surveyed { policy, part, area, aliases })
 }
 
 /// Finds and surveys as much of an area as can be claimed with its aliases, from its start on.
@@ -196,7 +217,7 @@ fn first_part<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Result<Part
     let (aliases, alias_survey) = ([Span { first: 0, last: 0 }; MOST], Survey::default());
     let mut part = Part { area, aliases, count: 0, overlap: false, area_survey: extents.found, alias_survey };
     for reach in reaches.found.into_iter().flatten() {
-        let survey = surveyed(call, sides.aliases, once(reach.alias))?;
+        let survey = surveyed(call, sides.aliases, &[reach.alias])?;
         if reach.is_mapped(&survey)? {
             part.add(reach.alias, &survey);
         }
@@ -234,16 +255,16 @@ fn change_side<P: Platform>(
     side: Side,
     part: &Part,
 ) -> Result<(), ChangeError> {
-    let (own, area) = ([part.area], part.area);
     let (survey, change, spans) = match side {
-        Side::Area => (&part.area_survey, sides.area, &own[..]),
+        Side::Area => (&part.area_survey, sides.area, from_ref(&part.area)),
         Side::Aliases => (&part.alias_survey, sides.aliases, part.aliases()),
     };
     // Pages of an area in the linear map may have changed with the other side.
+    let area = part.area;
     let apart = |alias: &Span| *alias == area || alias.last < area.first || area.last < alias.first;
     let alike = survey.is_alike() && !part.overlap && part.aliases().iter().all(apart);
     if !survey.changes() {
         return Ok(());
     }
-    store(call, &mut InPlaceChange::new(change, false), spans.iter().copied(), alike)
+    store(call, &mut InPlaceChange::new(change, false), spans, alike)
 }

@@ -5,7 +5,7 @@ mod budget;
 mod cuts;
 mod extents;
 mod long;
-mod remake_both;
+mod remake;
 mod set_memory;
 mod sides;
 

@@ -9,7 +9,7 @@ use core::cell::Cell;
 
 use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
-use crate::alias::remake_both::remake_both;
+use crate::alias::remake::remake_both;
 use crate::alias::sides::{Side, Sides};
 use crate::format::{Change, LeafChange, Remake, Span, Va};
 use crate::live::{AddressSpace, Call, ChangeError, LockSet, Reader, RemakeError, tables_for_ends};

@@ -47,6 +47,12 @@ impl Reach {
 }
 
 impl Sides {
+    /// Returns the change of an area whose memory has no aliases.
+    pub(crate) const fn alone(span: Span, area: LeafChange) -> Self {
+        // The only linear address is 0, and that of all memory is 1.
+        Self { offset: 1, range: (Va(0), Va(0)), besides: u64::MAX, span, area, aliases: area }
+    }
+
     /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the
     /// linear map.
     pub(crate) fn reach(&self, extent: Span) -> Option<Reach> {

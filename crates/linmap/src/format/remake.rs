@@ -159,17 +159,6 @@ impl Remade {
         in_place(format) & mask | moved
     }
 
-    /// Returns true if every leaf within a span can lead where it shall, whatever its size.
-    pub(crate) const fn fits_all_within(&self, span: Span) -> bool {
-        match self.leads {
-            // None is larger than the span.
-            Leads::Same { clear, set } => {
-                clear | set == 0 || 1 << (clear | set).trailing_zeros() > span.last - span.first
-            }
-            Leads::To(_) => false,
-        }
-    }
-
     /// Returns the address to which a leaf or run could not lead, because of its size.
     pub(crate) const fn misfit(&self, at: Span) -> Option<Pa> {
         let within = at.last - at.first;

@@ -26,19 +26,18 @@ use core::ops::ControlFlow;
 
 use crate::build::{BuildError, Changes, Tree, page_tables_for};
 use crate::format::{
-    Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Remake, Span,
-    TableAttributes, Unaligned, Va,
+    Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Span, TableAttributes,
+    Unaligned, Va,
 };
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
 use crate::live::change_list::{Ranges, change_ranges};
 use crate::live::collapse::collapse;
-use crate::live::error::{ChangeError, RemakeError};
+use crate::live::error::ChangeError;
 use crate::live::map_state::MapState;
 use crate::live::mapping::Mapping;
 use crate::live::protect::{change as change_any, protect};
 use crate::live::reader::{Reader, copy};
-use crate::live::remake::remake as live_remake;
 use crate::live::remaking::{Remaking, remaking};
 use crate::live::settle::flush;
 use crate::live::split_cost::SplitCost;
@@ -399,43 +398,6 @@ impl AddressSpace {
             (Attributes::MEMORY_TYPE.bits(), !self.state.allows_write_execute());
         let change = LeafChange { clear, set, refuse_write_execute, ..LeafChange::NONE };
         protect(&self.state, platform, (change, false, span))
-    }
-
-    /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
-    /// break-before-make (Arm ARM D8.17.1). Afterwards all of them are valid.
-    ///
-    /// Leaves that reach beyond the range are split. All of the range becomes present-invalid, and no TLB has it. Then `step`
-    /// is called, without any lock: cache maintenance at another address, a realm's call to its monitor. Then the range
-    /// comes back, each leaf by one store. A range that is already so costs its survey, and `step` is not called.
-    ///
-    /// Until this returns the range is claimed: others who change a part of it wait or are told [`ChangeError::Busy`], and so
-    /// are `step`'s own changes there, in vain. Readers see present-invalid leaves. A fault handler asks
-    /// [`remaking`](Self::remaking).
-    ///
-    /// # Errors
-    ///
-    /// [`RemakeError::Refused`]: a hole in the range; a range that is unaligned, outside the half, or not all of this map's;
-    /// memory that would be both writable and executable; address bits within a leaf ([`ChangeError::Misfit`]), which
-    /// [`split_to_pages`](Self::split_to_pages) remedies; address bits below the page size or beyond the descriptors' bits; out
-    /// of frames; a leaf in use that would have to change its size although the policy or the CPUs do not permit it. Nothing
-    /// has changed then, although leaves may have been split. [`RemakeError::Step`]: the step failed, and the range stays
-    /// invalid.
-    ///
-    /// # Safety
-    ///
-    /// No CPU relies on these addresses until this returns: an access faults. The memory may be accessed as its new type and
-    /// at its new address, and as all other addresses that map it have it: there are no mismatched memory types (B2.11).
-    /// `platform` is the platform of the tables, and `step` does not need the range.
-    pub unsafe fn remake<P: Platform, E>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-        remake: Remake,
-        step: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), RemakeError<E>> {
-        let Some(span) = self.state.remade_span(va, pages, remake)? else { return Ok(()) };
-        live_remake(&self.state, platform, (&remake.of(span.first, self.geometry()), span), step)
     }
 
     /// Returns whether an address is invalid because of a [`remake`](Self::remake): one that is under way, or one whose step

@@ -36,8 +36,8 @@ impl Group {
     }
 
     /// Returns the ranges.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = Span> + Clone {
-        self.spans[..self.used].iter().copied()
+    pub(crate) fn spans(&self) -> &[Span] {
+        &self.spans[..self.used]
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
         call.looks(LockSet::of::<P>(window), window, |locked| {
             // The pages of one table are a piece.
             if (window.first ^ window.last) >> above_pages != 0 {
-                last = piece(locked, window, span.last, entries).0.last;
+                last = piece(locked, window, (span.last, None), entries).0.last;
             }
             collapse_piece(locked, Span { first, last: last.min(window.last) })
         })?;
@@ -164,7 +164,7 @@ impl<P: Platform> Collapse<'_, '_, P> {
         }
         self.locked.counters().collapsed(1);
         self.batch.add(at.first, at.last, child.shift);
-        self.deferred.add((child.pa, child.level), &mut self.batch, self.locked);
+        self.deferred.add(child.pa, &mut self.batch, self.locked);
         Ok(true)
     }
 

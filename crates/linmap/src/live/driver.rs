@@ -18,6 +18,7 @@ use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
+use crate::live::pieces::Pieces;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
@@ -41,6 +42,11 @@ pub(crate) trait Operation<P: Platform> {
     /// What TLBs may hold goes into the batch. Cannot fail.
     fn apply(&mut self, locked: &Locked<'_, P>, way: &mut Way, at: Piece, alike: bool);
 
+    /// Returns the pieces of a span in which it changes under a claim.
+    fn pieces(&mut self, span: Span) -> Pieces {
+        Pieces::of(span)
+    }
+
     /// Ends a hold after which there are others of the same operation.
     fn end_piece(&mut self, locked: &Locked<'_, P>) {
         locked.publish_barrier();
@@ -48,6 +54,12 @@ pub(crate) trait Operation<P: Platform> {
 
     /// Ends the last hold of some spans. Other spans may follow.
     fn end(&mut self, locked: &Locked<'_, P>);
+
+    /// Does what is left to do after a hold, with nothing held. It has ended.
+    #[inline(always)]
+    fn after(&mut self, call: &Call<'_, P>) {
+        _ = call;
+    }
 }
 
 /// A piece of a span.
@@ -211,7 +223,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Some(Tried::Cut) {
                 return Ok(tried);
             }
-            cut(call, (operation.change(), &[]), spans.clone())?;
+            spans.clone().try_for_each(|span| cut(call, (operation.change(), &[]), span))?;
         }
     }
 
@@ -239,7 +251,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             match (pass, self.only()) {
                 (Pass::Change, Some(span)) => call.claim(span)?,
                 // No table pages: nothing is cut under the claim.
-                (Pass::Change, None) => call.claim_all(group.spans())?,
+                (Pass::Change, None) => call.claim_all(group.spans().iter().copied())?,
                 _ => {}
             }
             let tried = self.claimed(call, operation, group, pass == Pass::Change)?;
@@ -247,7 +259,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Tried::Cut {
                 return Ok(tried);
             }
-            cut(call, (operation.change(), &[]), group.spans())?;
+            group.spans().iter().try_for_each(|span| cut(call, (operation.change(), &[]), *span))?;
         }
     }
 
@@ -261,16 +273,12 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         stores: bool,
     ) -> Result<Tried, ChangeError> {
         let survey = surveyed(call, operation.change(), group.spans())?;
-        if let Some(at) = survey.cut {
-            match self.only() {
-                _ if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
-                Some(span) if stores => cut_claimed(call, operation, span, survey.resizes)?,
-                _ => return Ok(Tried::Cut),
-            }
-        }
-        if stores && survey.changes() {
-            let alike = self.only().is_some() && survey.is_alike();
-            store(call, operation, group.spans(), alike)?;
+        match (survey.cut, self.only()) {
+            (Some(at), _) if !operation.cuts() => return Err(whole_leaves_only(call.state.policy(), at)),
+            (_, Some(span)) if stores => change_claimed(call, operation, span, &survey)?,
+            (Some(_), _) => return Ok(Tried::Cut),
+            (None, _) if stores && survey.changes() => store(call, operation, group.spans(), false)?,
+            _ => {}
         }
         Ok(Tried::Done)
     }
@@ -289,7 +297,7 @@ fn hold<P: Platform>(
     (locks, spans): (LockSet, impl Iterator<Item = Span> + Clone),
     (is_only, stores): (bool, bool),
 ) -> Result<Option<Tried>, ChangeError> {
-    call.attempts_with(locks, spans.clone(), |locked| {
+    let tried = call.attempts_with(locks, spans.clone(), |locked| {
         // The way to the first span is in every hold.
         let (mut surveyor, mut way) =
             (Surveyor::new(operation.change(), P::HOLD.saturating_add(WALK)), Way::new());
@@ -320,7 +328,9 @@ fn hold<P: Platform>(
         }
         operation.end(locked);
         Ok(Tried::Done)
-    })
+    })?;
+    operation.after(call);
+    Ok(tried)
 }
 
 /// Surveys some spans piece by piece.
@@ -332,10 +342,10 @@ fn hold<P: Platform>(
 pub(crate) fn surveyed<P: Platform>(
     call: &mut Call<'_, P>,
     change: LeafChange,
-    spans: impl Iterator<Item = Span>,
+    spans: &[Span],
 ) -> Result<Survey, ChangeError> {
     let mut surveyor = Surveyor::new(change, usize::MAX);
-    for span in spans {
+    for &span in spans {
         call.pieces(span, |locked, piece| {
             surveyor.add(locked, &locked.deepest(locked.root(), piece), (span, piece))
         })?;
@@ -376,39 +386,42 @@ fn cut_claimed<P: Platform>(
 pub(crate) fn store<P: Platform>(
     call: &mut Call<'_, P>,
     operation: &mut impl Operation<P>,
-    spans: impl Iterator<Item = Span>,
+    spans: &[Span],
     alike: bool,
 ) -> Result<(), ChangeError> {
-    let mut last = None;
-    for span in spans {
-        call.pieces(span, |locked, piece| {
+    for &span in spans {
+        let mut pieces = operation.pieces(span);
+        while call.next_piece(&mut pieces, &mut |locked, piece| {
             operation.apply(locked, &mut Way::new(), Piece { piece, span }, alike);
             operation.batch().leave(locked);
             operation.end_piece(locked);
             Ok(())
-        })?;
-        last = Some(span);
+        })? {
+            operation.after(call);
+        }
     }
-    match last {
-        Some(span) => call.last_hold(span, |locked| operation.end(locked)),
+    match spans.last() {
+        Some(span) => call.last_hold(*span, |locked| operation.end(locked)),
         None => Ok(()),
     }
 }
 
-impl Spans<Once<Span>> {
-    /// Changes the span piece by piece, as [`run`](Self::run) does, but under a claim that the call has already.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`run`](Self::run), except for a claim in the way.
-    pub(crate) fn run_claimed<P: Platform>(
-        &self,
-        call: &mut Call<'_, P>,
-        operation: &mut impl Operation<P>,
-    ) -> Result<(), ChangeError> {
-        let Some(group) = Group::next(&mut self.all.clone()) else { return Ok(()) };
-        self.claimed(call, operation, &group, true).map(|_| ())
+/// Changes a span piece by piece, which the call has claimed and surveyed.
+///
+/// # Errors
+///
+/// Out of frames; a change of size that the policy or the CPUs do not permit.
+#[inline(always)]
+pub(crate) fn change_claimed<P: Platform>(
+    call: &mut Call<'_, P>,
+    operation: &mut impl Operation<P>,
+    span: Span,
+    found: &Survey,
+) -> Result<(), ChangeError> {
+    if found.splits() {
+        cut_claimed(call, operation, span, found.resizes)?;
     }
+    if found.changes() { store(call, operation, &[span], found.is_alike()) } else { Ok(()) }
 }
 
 /// Returns the error for a leaf that reaches beyond a span, and is not to be cut.
@@ -417,7 +430,7 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
     ChangeError::NeedsResize { va: Va(at), policy }
 }
 
-/// Cuts the leaves that contain the ends of some spans, for a change. Translations stay as they are. Other changes may follow.
+/// Cuts the leaves that contain the ends of a span, for a change. Translations stay as they are. Other changes may follow.
 ///
 /// # Errors
 ///
@@ -427,23 +440,20 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
 pub(crate) fn cut<P: Platform>(
     call: &mut Call<'_, P>,
     (change, later): (LeafChange, &[LeafChange]),
-    spans: impl Iterator<Item = Span>,
+    span: Span,
 ) -> Result<(), ChangeError> {
-    for span in spans {
-        call.attempts_at_ends(span, |locked| {
-            let mut surveyor = Surveyor::new(change, usize::MAX);
-            for va in [span.first, span.last] {
-                let end = Span { first: va, last: va };
-                surveyor.add(locked, &locked.deepest(locked.root(), end), (span, end))?;
-            }
-            if surveyor.found().splits() {
-                // Translations stay, so nothing is invalidated.
-                Ends::cutting(locked, (&change, later), (&locked.root(), span))
-                    .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
-                locked.publish_barrier();
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
+    call.attempts_at_ends(span, |locked| {
+        let mut surveyor = Surveyor::new(change, usize::MAX);
+        for va in [span.first, span.last] {
+            let end = Span { first: va, last: va };
+            surveyor.add(locked, &locked.deepest(locked.root(), end), (span, end))?;
+        }
+        if surveyor.found().splits() {
+            // Translations stay, so nothing is invalidated.
+            Ends::cutting(locked, (&change, later), (&locked.root(), span))
+                .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
+            locked.publish_barrier();
+        }
+        Ok(())
+    })
 }

@@ -6,7 +6,9 @@
 
 use core::ops::Range;
 
-use crate::format::{Attributes, Descriptor, Entry, Leaf, Pa, Span, Unaligned, Va, in_place_bits};
+use crate::format::{
+    Attributes, Descriptor, Entry, Leaf, LeafChange, Pa, Span, Unaligned, Va, in_place_bits,
+};
 use crate::live::address_space::AddressSpace;
 use crate::live::attempt::Call;
 use crate::live::collapse::collapse;
@@ -14,6 +16,7 @@ use crate::live::error::{ChangeError, refusal};
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::stop::Stop;
+use crate::live::survey::Survey;
 use crate::live::unmap::unmap_claimed;
 use crate::plan::{Layout, Leaves};
 use crate::platform::Platform;
@@ -137,10 +140,9 @@ impl<'s> Hotplug<'s> {
         let Some(span) = state.owned_span(va, pages)? else { return Ok(()) };
         let mut call = Call::new(state, platform);
         call.claim(span)?;
-        call.pieces(span, |locked, piece| {
-            locked.visit_leaves(&locked.table_of(piece), piece, &mut Plain(self, span))
-        })?;
-        unmap_claimed(&mut call, span)
+        let mut plain = Plain { hotplug: self, span, found: Survey::default() };
+        call.pieces(span, |locked, piece| locked.visit_leaves(&locked.table_of(piece), piece, &mut plain))?;
+        unmap_claimed(&mut call, span, &plain.found)
     }
 
     /// Returns the first address of RAM in the linear map, and its pages, unless it is empty.
@@ -195,8 +197,12 @@ impl Hotplug<'_> {
     }
 }
 
-/// Checks that leaves are RAM as it is added, in a range that is removed.
-struct Plain<'h, 's>(&'h Hotplug<'s>, Span);
+/// Surveys a span that is removed, and checks that its leaves are RAM as it is added.
+struct Plain<'h, 's> {
+    hotplug: &'h Hotplug<'s>,
+    span: Span,
+    found: Survey,
+}
 
 impl<P: Platform> LeafVisitor<P> for Plain<'_, '_> {
     fn leaves(
@@ -206,27 +212,24 @@ impl<P: Platform> LeafVisitor<P> for Plain<'_, '_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        let (g, hotplug, va) = (locked.geometry, self.0, table.va(index));
+        let (g, hotplug, va) = (locked.geometry, self.hotplug, table.va(index));
         let oa = Pa(va.wrapping_sub(hotplug.offset));
         let stays = Attributes::from_bits_retain(old.0).intersection(Attributes::STAYS_SPLIT);
         let (attributes, contiguous) = (hotplug.attributes.union(stays), old.is_contiguous());
         let ram = |oa| Descriptor::leaf(Leaf { oa, attributes, contiguous, valid: true }, g, table.level);
         if !old.is_leaf(g, table.level) {
-            return Err(refusal(va.max(self.1.first), table.level, old, g).into());
+            return Err(refusal(va.max(self.span.first), table.level, old, g).into());
         }
         // No descriptor has the bits of an address below the leaf's size.
         if old != ram(oa) || oa.0 & ((1 << table.shift) - 1) != 0 {
-            return Err(ChangeError::NotRam { va: Va(va.max(self.1.first)) }.into());
+            return Err(ChangeError::NotRam { va: Va(va.max(self.span.first)) }.into());
         }
         // An address grows like its descriptor as far as the format keeps its bits in place.
         let even = ((1u64 << in_place_bits(g.oa_format())) - 1) >> table.shift;
         let left = even - (oa.0 >> table.shift & even);
         let last = last.min(index.saturating_add(left as usize));
-        let (mut next, mut at) = (old.0, index);
-        while at <= last && locked.load(table, at).0 == next {
-            next = next.wrapping_add(1 << table.shift);
-            at += 1;
-        }
-        Ok(at)
+        let (end, _) = locked.slots(table).series(0, (index, last), (old, 1 << table.shift));
+        self.found.leaves(locked, (LeafChange::REMOVE, self.span), (table, index, end - 1), old)?;
+        Ok(end)
     }
 }

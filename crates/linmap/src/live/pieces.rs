@@ -13,6 +13,28 @@ const MOST: u64 = 64;
 /// An entry above the page tables counts as so many: some operations look at each of them.
 const ABOVE: usize = 8;
 
+/// A span that is visited piece by piece.
+pub(crate) struct Pieces {
+    /// What is left of it, or `None` at the end.
+    left: Option<Span>,
+    /// The most gigabytes of the next piece.
+    gigabytes: u64,
+    /// The number of entries that a table in the span counts as, or `None` if its entries count.
+    table: Option<usize>,
+}
+
+impl Pieces {
+    /// Returns the pieces of a span whose tables are entered.
+    pub(crate) const fn of(span: Span) -> Self {
+        Self { left: Some(span), gigabytes: 1, table: None }
+    }
+
+    /// Returns the pieces of a span whose tables are not entered. A piece has at most so many.
+    pub(crate) const fn of_tables<P: Platform>(span: Span, tables: usize) -> Self {
+        Self { table: Some(P::HOLD.div_ceil(tables)), ..Self::of(span) }
+    }
+}
+
 impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
     /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte
@@ -28,25 +50,36 @@ impl<P: Platform> Call<'_, P> {
         span: Span,
         mut work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
     ) -> Result<(), ChangeError> {
-        let (mut first, mut gigabytes) = (span.first, 1);
-        loop {
-            let more = (gigabytes - 1) << GIGABYTE;
-            let last = span.last.min(first.saturating_add(more) | ((1 << GIGABYTE) - 1));
-            let window = Span { first, last };
-            let done = self.attempts(window, |locked| {
-                let (piece, left) = piece(locked, window, span.last, P::HOLD);
-                locked.covers(piece)?;
-                locked.mark(piece);
-                work(locked, piece)?;
-                Ok((piece.last, left))
-            })?;
-            let Some((last, left)) = done else { return Ok(()) };
-            if last >= span.last {
-                return Ok(());
-            }
-            first = last + 1;
-            gigabytes = if left >= P::HOLD / 2 { (2 * gigabytes).min(MOST) } else { 1 };
-        }
+        let mut pieces = Pieces::of(span);
+        while self.next_piece(&mut pieces, &mut work)? {}
+        Ok(())
+    }
+
+    /// Calls `work` for the next piece, in a hold. Returns false if there is none, or it calls this one too long.
+    ///
+    /// # Errors
+    ///
+    /// The error of `work`.
+    pub(crate) fn next_piece(
+        &mut self,
+        pieces: &mut Pieces,
+        work: &mut impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
+    ) -> Result<bool, ChangeError> {
+        let Some(Span { first, last: end }) = pieces.left.take() else { return Ok(false) };
+        let more = (pieces.gigabytes - 1) << GIGABYTE;
+        let last = end.min(first.saturating_add(more) | ((1 << GIGABYTE) - 1));
+        let window = Span { first, last };
+        let done = self.attempts(window, |locked| {
+            let (piece, left) = piece(locked, window, (end, pieces.table), P::HOLD);
+            locked.covers(piece)?;
+            locked.mark(piece);
+            work(locked, piece)?;
+            Ok((piece.last, left))
+        })?;
+        let Some((last, left)) = done else { return Ok(false) };
+        pieces.left = (last < end).then(|| Span { first: last + 1, last: end });
+        pieces.gigabytes = if left >= P::HOLD / 2 { (2 * pieces.gigabytes).min(MOST) } else { 1 };
+        Ok(true)
     }
 
     /// Ends the changes of a claimed span in a hold of its own.
@@ -69,30 +102,54 @@ impl<P: Platform> Call<'_, P> {
 }
 
 /// Returns the piece at the start of a window, as many whole leaves, runs and holes as a hold may have, and how many more it
-/// could have had. The last of them may end after the window.
+/// could have had. The last of them may end after the window, but not after `end`. A table that ends before it counts as so many
+/// entries, or its entries count.
 pub(crate) fn piece<P: Platform>(
     locked: &Locked<'_, P>,
     window: Span,
-    end: u64,
+    (end, counts_as): (u64, Option<usize>),
     mut left: usize,
 ) -> (Span, usize) {
     let mut last = window.first;
     loop {
-        let (table, index) = locked.entry_of(last);
-        let each = if table.level == Level::PAGE { 1 } else { ABOVE };
-        let most = table.index_of(window.last).min(locked.geometry.entries(table.level) - 1);
-        let most = most.min(index + (left / each).max(1) - 1);
-        let mut at = most;
-        if table.level != Level::PAGE {
-            // There may be tables among them.
-            at = locked.slots(&table).alike((index, most), locked.load(&table, index)) - 1;
-        }
-        left = left.saturating_sub((at - index + 1) * each);
-        let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
-        last = table.run_of(at, members).last.min(end);
+        let whole = counts_as
+            .and_then(|entries| Some((entries, whole_table(locked, Span { first: last, last: end })?.last)));
+        let (taken, until) = whole.unwrap_or_else(|| leaves(locked, Span { first: last, ..window }, left));
+        (left, last) = (left.saturating_sub(taken), until.min(end));
         if left == 0 || last >= window.last {
             return (Span { first: window.first, last }, left);
         }
         last += 1;
+    }
+}
+
+/// Returns how many entries leaves, runs or holes of one table count as, from the start of a window on, and their last address.
+fn leaves<P: Platform>(locked: &Locked<'_, P>, window: Span, left: usize) -> (usize, u64) {
+    let (table, index) = locked.entry_of(window.first);
+    let each = if table.level == Level::PAGE { 1 } else { ABOVE };
+    let most = table.index_of(window.last).min(locked.geometry.entries(table.level) - 1);
+    let most = most.min(index + (left / each).max(1) - 1);
+    let mut at = most;
+    if table.level != Level::PAGE {
+        // There may be tables among them.
+        at = locked.slots(&table).alike((index, most), locked.load(&table, index)) - 1;
+    }
+    let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
+    ((at - index + 1) * each, table.run_of(at, members).last)
+}
+
+/// Returns what the largest table translates that begins where a span does and lies in it, if there is one.
+fn whole_table<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Option<Span> {
+    let mut table = locked.root();
+    loop {
+        let index = table.index_of(span.first);
+        let (entry, at) = (locked.load(&table, index), table.span_of(index));
+        if !entry.is_table(table.level) {
+            return None;
+        }
+        if at.first == span.first && at.last <= span.last {
+            return Some(at);
+        }
+        table = locked.below(&table, index, entry);
     }
 }

@@ -4,15 +4,18 @@ use core::convert::Infallible;
 use core::mem::take;
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
-use crate::format::{Descriptor, LeafChange, Level, Span, Va};
+use crate::format::{Descriptor, LeafChange, Level, Pa, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
-use crate::live::driver::{Operation, Piece, Spans, Way};
+use crate::live::driver::{Operation, Piece, Spans, Way, change_claimed};
 use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
+use crate::live::old_tree::OldTree;
 use crate::live::one_leaf::unmap_one;
+use crate::live::pieces::Pieces;
+use crate::live::survey::Survey;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -32,15 +35,19 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
     prune_if(&mut call, span, unmap.emptied)
 }
 
-/// Removes the mappings of a range, which the caller has claimed.
+/// Removes the mappings of a span, which the call has claimed and surveyed.
 ///
 /// # Errors
 ///
-/// As for [`unmap`], but for a claim.
+/// Out of frames; a change of size that the policy or the CPUs do not permit.
 #[cold]
-pub(crate) fn unmap_claimed<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
+pub(crate) fn unmap_claimed<P: Platform>(
+    call: &mut Call<'_, P>,
+    span: Span,
+    found: &Survey,
+) -> Result<(), ChangeError> {
     let mut unmap = Unmap::new(true);
-    Spans::one::<P>(span).run_claimed(call, &mut unmap)?;
+    change_claimed(call, &mut unmap, span, found)?;
     prune_if(call, span, unmap.emptied)
 }
 
@@ -130,10 +137,25 @@ struct Unmap {
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
+    /// Tables of which everything was removed at once, if there are any. They are retired after the hold. Most calls do without the room.
+    whole: Option<WholeTables>,
     /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
     /// True if a table was removed that also translated addresses outside the span.
     beyond: bool,
+}
+
+/// Tables of which everything was removed at once, and their levels.
+struct WholeTables {
+    tables: [Pa; Self::ROOM],
+    levels: [Level; Self::ROOM],
+    used: usize,
+}
+
+impl WholeTables {
+    /// The most of one hold.
+    const ROOM: usize = 16;
+    const NONE: Self = Self { tables: [Pa(0); Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 };
 }
 
 impl Unmap {
@@ -147,6 +169,7 @@ impl Unmap {
             span: none,
             batch: TlbBatch::new(),
             deferred: DeferredTables::new(),
+            whole: None,
             emptied: Emptied::None,
             beyond: false,
         }
@@ -159,22 +182,32 @@ impl Unmap {
         let Ok(()) = visit_span(locked, &locked.root(), piece, self);
     }
 
+    /// Removes a table with everything below it by one store. Returns false if there are too many already: then its entries are visited.
+    #[inline(never)]
+    fn takes_whole<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        (table, index): (&Table, usize),
+        old: Descriptor,
+    ) -> bool {
+        let (g, at) = (locked.geometry, table.span_of(index));
+        let whole = self.whole.get_or_insert(WholeTables::NONE);
+        if whole.used == WholeTables::ROOM {
+            return false;
+        }
+        (whole.tables[whole.used], whole.levels[whole.used]) = (old.next_table(g), table.level.down(1));
+        whole.used += 1;
+        locked.store(table, index, Descriptor::HOLE);
+        self.batch.add(at.first, at.last, g.page_shift());
+        self.batch.with_tables();
+        true
+    }
+
     /// Completes the removal so far.
     fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         self.batch.finish(locked);
         self.batch.clear();
         self.deferred.retire(locked);
-    }
-
-    /// Removes a table from the tree, with the tables below it down to `level`.
-    fn table<P: Platform>(
-        &mut self,
-        locked: &Locked<'_, P>,
-        (table, index): (&Table, usize),
-        (below, level): (&Table, Level),
-    ) {
-        locked.store(table, index, Descriptor::HOLE);
-        self.deferred.add((below.pa, level), &mut self.batch, locked);
     }
 }
 
@@ -196,9 +229,13 @@ impl<P: Platform> Operation<P> for Unmap {
         self.piece(locked, at);
     }
 
+    fn pieces(&mut self, span: Span) -> Pieces {
+        Pieces::of_tables::<P>(span, WholeTables::ROOM)
+    }
+
     fn end_piece(&mut self, locked: &Locked<'_, P>) {
-        if take(&mut self.beyond) {
-            // Others may map at those addresses from now on, and walk caches must not have the table then.
+        // Others may map at those addresses from now on, and walk caches must not have the table then.
+        if take(&mut self.beyond) || self.whole.is_some() {
             self.finish(locked);
         } else {
             locked.publish_barrier();
@@ -207,6 +244,14 @@ impl<P: Platform> Operation<P> for Unmap {
 
     fn end(&mut self, locked: &Locked<'_, P>) {
         self.finish(locked);
+    }
+
+    #[inline(always)]
+    fn after(&mut self, call: &Call<'_, P>) {
+        if let Some(whole) = &self.whole {
+            retire(call, whole);
+            self.whole = None;
+        }
     }
 }
 
@@ -236,7 +281,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         Ok(end)
     }
 
-    /// A table within the span is removed entirely.
+    /// A table within the span is removed at once, with everything below it.
     fn enter(
         &mut self,
         locked: &Locked<'_, P>,
@@ -251,12 +296,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if !self.span.covers(at.first, at.last) {
             return Ok(true);
         }
-        let below = locked.below(table, index, old);
-        uncount_table(locked);
-        let Ok(()) = visit_span(locked, &below, at, &mut Uncount);
-        self.batch.add(at.first, at.last, locked.geometry.page_shift());
-        self.table(locked, (table, index), (&below, below.level));
-        Ok(false)
+        Ok(!self.takes_whole(locked, (table, index), old))
     }
 
     fn leave(
@@ -279,55 +319,27 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             if locked.is_claimed(at) {
                 return Ok(());
             }
-            uncount_table(locked);
+            locked.counters().no_table();
+            locked.counters().collapsed(1);
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
             self.beyond |= !self.all.covers(at.first, at.last);
-            // There are no tables below it.
-            self.table(locked, (table, index), (below, Level::PAGE));
+            locked.store(table, index, Descriptor::HOLE);
+            self.deferred.add(below.pa, &mut self.batch, locked);
         }
         Ok(())
     }
 }
 
-/// Subtracts a table from the counts.
-fn uncount_table<P: Platform>(locked: &Locked<'_, P>) {
-    locked.counters().no_table();
-    locked.counters().collapsed(1);
-}
-
-/// Subtracts everything below a table from the counts.
-struct Uncount;
-
-impl<P: Platform> LiveVisitor<P> for Uncount {
-    type Stop = Infallible;
-
-    #[inline(always)]
-    fn leaves(
-        &mut self,
-        locked: &Locked<'_, P>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
-        let end = locked.slots(table).alike((index, last), old);
-        if old.is_leaf(locked.geometry, table.level) {
-            locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
-        }
-        Ok(end)
+/// Retires tables and what is below them, which no walker reaches any more.
+#[inline(never)]
+fn retire<P: Platform>(call: &Call<'_, P>, whole: &WholeTables) {
+    let mut old = OldTree::new(call, true);
+    for (&table, &level) in whole.tables.iter().zip(&whole.levels).take(whole.used) {
+        old.table((table, level), 0..call.state.geometry().entries(level));
     }
-
-    fn enter(
-        &mut self,
-        locked: &Locked<'_, P>,
-        _: &Table,
-        _: usize,
-        _: Descriptor,
-    ) -> Result<bool, Infallible> {
-        uncount_table(locked);
-        Ok(true)
-    }
+    old.subtract();
 }
 
 /// Returns true if the entry after a span is in use. Pieces are removed in ascending order, so it usually is.

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill};
 use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
-use crate::live::Locked;
+use crate::live::{Locked, Tally};
 use crate::platform::{Frame, Memory, Platform};
 use crate::read::Table;
 use crate::repaint::detached::Detached;
@@ -360,47 +360,4 @@ fn part(table: &Table, span: Span, g: Geometry) -> Range<usize> {
     let members = g.contiguous_entries(Level::PAGE);
     let (first, last) = table.entries_of(span, g);
     first & !(members - 1)..(last | (members - 1)) + 1
-}
-
-/// The entries of a page table, by kind.
-#[derive(Default)]
-pub(crate) struct Tally {
-    /// The number of leaves that are not in runs.
-    pub(crate) plain: usize,
-    /// The number of leaves in runs.
-    pub(crate) runs: usize,
-    /// True if a valid entry is reserved.
-    strange: bool,
-}
-
-impl Tally {
-    /// Counts entries, a multiple of eight.
-    fn of(slots: &[u64], g: Geometry) -> Self {
-        let mut tally = Self::default();
-        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g));
-        tally
-    }
-
-    /// Counts eight entries. They are usually of the same kind.
-    #[inline(always)]
-    pub(crate) fn add(&mut self, eight: &[u64; 8], g: Geometry) {
-        let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));
-        let any = Descriptor(eight.iter().fold(0, |any, entry| any | entry));
-        if all.is_valid() && all.is_leaf(g, Level::PAGE) && !any.is_contiguous() {
-            self.plain += eight.len();
-        } else if any != Descriptor::HOLE {
-            self.add_each(eight, g);
-        }
-    }
-
-    #[cold]
-    fn add_each(&mut self, eight: &[u64; 8], g: Geometry) {
-        for entry in eight.map(Descriptor) {
-            match entry.is_leaf(g, Level::PAGE) {
-                true if entry.is_contiguous() => self.runs += 1,
-                true => self.plain += 1,
-                false => self.strange |= entry.is_valid(),
-            }
-        }
-    }
 }

@@ -3,7 +3,6 @@
 mod copy;
 mod detached;
 mod error;
-mod old_tree;
 mod root_entries;
 mod second_tree;
 mod switch;

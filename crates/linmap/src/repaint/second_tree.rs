@@ -3,7 +3,7 @@
 //! *Copy*: the second tree is brought into line with the live one piece by piece, each in a hold of the lock of one
 //! gigabyte (`copy.rs`). Changes are marked meanwhile (`live/marks.rs`) and copied again. *Switch*: in a hold of
 //! all locks in which there is no mark, all CPUs are parked and resume on the second root. *Retire* the old tables
-//! (`old_tree.rs`). Until the switch the live tree is not touched.
+//! (`live/old_tree.rs`). Until the switch the live tree is not touched.
 //!
 //! There may always be a mark, so the patience of a repaint has an end: then it claims its range, and nobody marks
 //! anything any more. While others have claimed a part of it, it does not switch: a long operation ends on the tree on
@@ -14,13 +14,12 @@ use core::ops::Range;
 use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::live::marks::{self, Parts};
-use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet};
+use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet, OldTree};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Frame, Platform, with_locks};
 use crate::repaint::copy::Copy;
 use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
-use crate::repaint::old_tree::retire;
 use crate::repaint::switch::{load_root, store_entries};
 
 impl AddressSpace {
@@ -125,7 +124,9 @@ impl<'a, P: Platform> Repaint<'a, P> {
                     // It is live.
                     None => _ = root.into_pa(),
                 }
-                retire(&call, old, entries);
+                let mut tree = OldTree::new(&call, false);
+                tree.table((old, call.state.geometry().root()), entries);
+                tree.subtract();
                 Ok(counters.stats())
             }
             Err(error) => {

@@ -39,33 +39,30 @@ patches! {
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: "if self.state.attention.is_repaint() {" => "if self.state.attention.is_repaint() && !FAULT {",
     /// A range that is remade stays in the TLBs.
-    RemadeNotInvalidated: "call.last_hold(span, |locked| batch.finish(locked))?;
-    if let Err(error) = step() {" => "if !FAULT {
-        call.last_hold(span, |locked| batch.finish(locked))?;
-    }
-    if let Err(error) = step() {",
+    RemadeNotInvalidated: "self.batch.add(out.first, out.last, table.shift);" => "if !FAULT { self.batch.add(out.first, out.last, table.shift) }",
     /// A range is remade in place.
-    RemadeInPlace: "take_out(&mut call, (span, true), &mut batch)?;" => "if !FAULT { take_out(&mut call, (span, true), &mut batch)? }",
+    RemadeInPlace: "store(call, &mut OutOrBack::out(true), &[span], false)?;" => "if !FAULT { store(call, &mut OutOrBack::out(true), &[span], false)? }",
     /// A range that is remade is not yet visible when it is back.
-    RemadeNotVisible: "put_back(&mut call, remade, span)?;
-    call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;" => "put_back(&mut call, remade, span)?;
-    if !FAULT {
-        call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
-    }",
+    RemadeNotVisible: "        self.batch.finish(locked);
+        self.batch.clear();
+    }
+}
+
+impl<P: Platform> LiveVisitor<P> for OutOrBack" => "        if !(FAULT && self.back.is_some()) { self.batch.finish(locked) }
+        self.batch.clear();
+    }
+}
+
+impl<P: Platform> LiveVisitor<P> for OutOrBack",
     /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
     RemadeAsTheFirst: "(index..end).all(is_made)" => "(index..if FAULT { index + 1 } else { end }).all(is_made)",
     /// The aliases of what is remade stay as they are.
-    RemadeWithoutAliases: "take_out(call, (alias, are_claimed), &mut batch)"
-        => "if FAULT { Ok(()) } else { take_out(call, (alias, are_claimed), &mut batch) }",
+    RemadeWithoutAliases: "store(call, &mut out, aliases, false)" => "if FAULT { Ok(()) } else { store(call, &mut out, aliases, false) }",
     /// The aliases of what is remade are not invalidated.
-    RemadeAliasCached: "if let Some(alias) = first {
-        call" => "if let Some(alias) = first {
-        if FAULT { batch = TlbBatch::new(); }
-        call",
+    RemadeAliasCached: "if self.back.is_none() && old.is_valid() {" => "let is_alias = table.va(index) <= crate::linear_range(locked.geometry).1.0;
+        if self.back.is_none() && old.is_valid() && !(FAULT && is_alias) {",
     /// Aliases do not come back.
-    RemadeAliasLost: "each_alias(call, sides, &part, |call, alias| put_back(call, remade, alias))?;" => "if !FAULT {
-        each_alias(call, sides, &part, |call, alias| put_back(call, remade, alias))?;
-    }",
+    RemadeAliasLost: "store(call, &mut back, aliases, false)" => "if FAULT { Ok(()) } else { store(call, &mut back, aliases, false) }",
     /// Memory of any type is given tags in place.
     RetypedInPlace: "retyped && !Attributes::from_bits_retain(old.0).is_normal()" => "retyped && !Attributes::from_bits_retain(old.0).is_normal() && !FAULT",
     /// Locks are taken in the order of their numbers or in the other one, by turns.
@@ -112,13 +109,13 @@ patches! {
     ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), group.spans())?;" => "let survey = surveyed(call, operation.change(), group.spans())?;
         if FAULT && stores {
             call.unclaim();
-            call.claim_all(group.spans())?;
+            call.claim_all(group.spans().iter().copied())?;
         }",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(with.iter().copied())" => "chain(with.iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of a side stay in the TLBs when the other side changes.
-    SideNotFinished: "Some(span) => call.last_hold(span, |locked| operation.end(locked))," => "Some(_) if FAULT => Ok(()),
-        Some(span) => call.last_hold(span, |locked| operation.end(locked)),",
+    SideNotFinished: "Some(span) => call.last_hold(*span, |locked| operation.end(locked))," => "Some(_) if FAULT => Ok(()),
+        Some(span) => call.last_hold(*span, |locked| operation.end(locked)),",
     /// A short operation looks for claims before it has its lock.
     LooksBeforeLock: "let tried = locked.hold_one(|| {
             let attention = &state.attention;

@@ -1,40 +1,40 @@
-//! The old tree after the switch: its tables are subtracted from the counts and retired.
+//! Tables that no walker reaches any more: they are subtracted from the counts and retired, with nothing held.
 //!
-//! No walker reaches it, and nobody changes it. Readers without a lock may still be in it, so it is read by loads and not
-//! written.
+//! Nobody changes them. Readers without a lock may still be in them, so they are read by loads and not written.
 
 use core::mem::take;
 use core::ops::Range;
 
 use crate::format::{Level, Pa};
-use crate::live::{Call, LockSet, Locked};
+use crate::live::attempt::Call;
+use crate::live::lock_set::LockSet;
+use crate::live::locked::Locked;
+use crate::live::tally::Tally;
 use crate::plan::Stats;
 use crate::platform::{Frame, Platform, with_locks};
 use crate::read::Table;
-use crate::repaint::copy::Tally;
 
-/// Retires a root that no CPU uses, and everything below some of its entries. The other entries are shared with the live
-/// root.
-pub(crate) fn retire<P: Platform>(call: &Call<'_, P>, root: Pa, entries: Range<usize>) {
-    let (locked, state) = (call.locked(LockSet::one(0)), call.state);
-    let root = locked.table(root, state.geometry().root(), state.root_shift(), state.base());
-    let mut old = OldTree { locked, gone: Stats::EMPTY, read: 0 };
-    old.table(&root, entries);
-    old.subtract();
-}
-
-struct OldTree<'a, P: Platform> {
+/// A tree that is being retired.
+pub(crate) struct OldTree<'a, P: Platform> {
     /// The locks are not held; the tree does not change.
     locked: Locked<'a, P>,
+    /// True if its tables count as collapsed.
+    collapses: bool,
     /// The counts of what was retired and is not yet subtracted from the map's.
     gone: Stats,
     /// The number of entries that were read since.
     read: usize,
 }
 
-impl<P: Platform> OldTree<'_, P> {
-    /// Retires a table after the tables below it.
-    fn table(&mut self, table: &Table, entries: Range<usize>) {
+impl<'a, P: Platform> OldTree<'a, P> {
+    /// Returns a tree of which no table has been retired yet. Its tables count as [collapsed](crate::Changes::collapses) if `collapses`.
+    pub(crate) fn new(call: &'a Call<'_, P>, collapses: bool) -> Self {
+        Self { locked: call.locked(LockSet::one(0)), collapses, gone: Stats::EMPTY, read: 0 }
+    }
+
+    /// Retires a table after the tables below some of its entries. The other entries are shared with another tree, or holes.
+    pub(crate) fn table(&mut self, (pa, level): (Pa, Level), entries: Range<usize>) {
+        let table = &self.locked.table(pa, level, self.locked.geometry.level_shift(level), 0);
         self.read += entries.len();
         if table.level == Level::PAGE {
             self.count_pages(table, entries);
@@ -42,8 +42,8 @@ impl<P: Platform> OldTree<'_, P> {
             self.below(table, entries);
         }
         self.gone.tables += 1;
-        // SAFETY: all CPUs use the second tree and have dropped their TLB entries of this one, which owned the table.
-        // Nothing reads it after this but readers without a lock, for whom the platform waits.
+        // SAFETY: no walker and no TLB has an entry that leads to the table, which owned those below it. Nothing reads it after this but
+        // readers without a lock, for whom the platform waits.
         let frame = unsafe { Frame::from_pa(table.pa) };
         self.locked.platform.retire(self.locked.platform, frame);
         if self.read >= P::HOLD {
@@ -56,8 +56,9 @@ impl<P: Platform> OldTree<'_, P> {
         for index in entries {
             let entry = self.locked.load(table, index);
             if entry.is_table(table.level) {
-                let below = self.locked.below(table, index, entry);
-                self.table(&below, 0..self.locked.geometry.entries(below.level));
+                let level = table.level.down(1);
+                let below = entry.next_table(self.locked.geometry);
+                self.table((below, level), 0..self.locked.geometry.entries(level));
             } else if entry.is_leaf(self.locked.geometry, table.level) {
                 self.gone.add_leaves(table.level, entry.is_contiguous(), 1);
             }
@@ -74,9 +75,15 @@ impl<P: Platform> OldTree<'_, P> {
     }
 
     /// Subtracts what was retired from the counts of the map, so that they are soon right.
-    fn subtract(&mut self) {
+    pub(crate) fn subtract(&mut self) {
         self.read = 0;
         let gone = take(&mut self.gone);
-        with_locks(self.locked.platform, 1, || self.locked.state.share(0).counters.exclude(&gone));
+        with_locks(self.locked.platform, 1, || {
+            let counters = &self.locked.state.share(0).counters;
+            counters.exclude(&gone);
+            if self.collapses {
+                counters.collapsed(gone.tables);
+            }
+        });
     }
 }
