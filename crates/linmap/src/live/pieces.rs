@@ -15,7 +15,7 @@ const ABOVE: usize = 8;
 
 /// A span that is visited piece by piece.
 pub(crate) struct Pieces {
-    /// What is left of it, or `None` at the end.
+    /// The rest of it, or `None` at the end.
     left: Option<Span>,
     /// The most gigabytes of the next piece.
     gigabytes: u64,

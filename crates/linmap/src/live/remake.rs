@@ -75,7 +75,7 @@ impl<P: Platform> LeafVisitor<P> for Look<'_> {
 
 /// The operation that takes leaves out, or puts them back.
 pub(crate) struct OutOrBack<'r> {
-    /// What leaves shall be that come back. None of them is in a TLB.
+    /// The leaves as they shall be that come back. None of them is in a TLB.
     back: Option<&'r Remade>,
     /// True if the spans are claimed. Otherwise TLBs have dropped the leaves when each hold ends: the next holder may rely on it.
     is_claimed: bool,
