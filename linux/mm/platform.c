@@ -249,8 +249,8 @@ static void free_retired(struct work_struct *work)
 static DECLARE_DELAYED_WORK(retire_work, free_retired);
 
 /*
- * Locks of the library are held, so nothing is woken up here: the work is
- * queued by linmap_unlock.
+ * Locks of the library may be held, so nothing is woken up here: the work is
+ * queued by linmap_unlock, which follows in any case.
  */
 void linmap_table_retire(u64 pa)
 {

@@ -125,6 +125,7 @@ impl Walk<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
+        let first = self.part.first;
         let Extents { change, span, found, extent } = &mut *self.extents;
         let last = self.budget.last(index, last)?;
         let end = index + consecutive(locked, table, (index, last), old);
@@ -134,7 +135,7 @@ impl Walk<'_> {
         let Pa(oa) = old.oa(locked.geometry, table.level);
         let within = |va: u64| oa + (va - from.first);
         let visited = table.span_of(end - 1).last.min(span.last);
-        let new = Span { first: within(from.first.max(span.first)), last: within(visited) };
+        let new = Span { first: within(from.first.max(first)), last: within(visited) };
         match extent {
             Some(extent) if extent.last.wrapping_add(1) == new.first => extent.last = new.last,
             Some(extent) => {

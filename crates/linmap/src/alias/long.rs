@@ -130,8 +130,8 @@ pub(crate) fn each_aliases<P: Platform>(
     .map(|_| ())
 }
 
-/// Cuts leaves, and claims an area with its aliases; the area alone, if it has more aliases than can be claimed with it. They have been
-/// surveyed without a claim. Returns the first part as it is under the claim.
+/// Cuts leaves, and claims an area with its aliases; the area alone, if it has more aliases than can be claimed with it. `before` is a survey
+/// of both sides without a claim. Returns the first part as it is under the claim.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@
 
 use crate::alias::long::{Part, claim, each_aliases, survey};
 use crate::alias::sides::Sides;
-use crate::format::{LeafChange, Remade, Remake, Va};
+use crate::format::{Remade, Remake, Va};
 use crate::live::{AddressSpace, Call, ChangeError, OutOrBack, RemakeError, look, store};
 use crate::platform::Platform;
 
@@ -52,7 +52,7 @@ impl AddressSpace {
         step: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), RemakeError<E>> {
         let Some(span) = self.state().remade_span(va, pages, remake)? else { return Ok(()) };
-        let sides = Sides::alone(span, LeafChange::REMOVE);
+        let sides = Sides::alone(span);
         remake_both(
             &mut Call::new(self.state(), platform),
             &sides,
@@ -85,7 +85,10 @@ pub(crate) fn remake_both<P: Platform, E>(
     let are_claimed = part.area == span;
     // Nobody merges what is claimed.
     let _kept = (!are_claimed).then_some(kept);
-    look_at_both(call, (sides, true), &part, remade)?;
+    // Another caller may have done it meanwhile.
+    if !look_at_both(call, (sides, true), &part, remade)? {
+        return Ok(());
+    }
     if !are_claimed {
         call.regardless();
     }

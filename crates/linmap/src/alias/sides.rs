@@ -47,10 +47,11 @@ impl Reach {
 }
 
 impl Sides {
-    /// Returns the change of an area whose memory has no aliases.
-    pub(crate) const fn alone(span: Span, area: LeafChange) -> Self {
+    /// Returns an area whose leaves go out, and whose memory has no aliases.
+    pub(crate) const fn alone(span: Span) -> Self {
         // The only linear address is 0, and that of all memory is 1.
-        Self { offset: 1, range: (Va(0), Va(0)), besides: u64::MAX, span, area, aliases: area }
+        let (range, out) = ((Va(0), Va(0)), LeafChange::REMOVE);
+        Self { offset: 1, range, besides: u64::MAX, span, area: out, aliases: out }
     }
 
     /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the

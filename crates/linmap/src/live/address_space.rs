@@ -13,7 +13,7 @@
 //! parked in a hold, after they have answered before it ([`Hardware::call`]).
 //!
 //! Readers hold no lock (`reader.rs`). For them and for the walkers of the CPUs each change is a single store. A table is
-//! retired when walkers can no longer reach it (`deferred_tables.rs`), and given back when readers have left.
+//! retired when walkers can no longer reach it (`deferred_tables.rs`, `old_tree.rs`), and given back when readers have left.
 //!
 //! A repaint ([`AddressSpace::repaint`]) copies the map in holds of one gigabyte's lock. Changes in between are marked
 //! (`marks.rs`) and copied again. The CPUs switch to the second tree in a hold of all locks in which no mark is left.
@@ -184,7 +184,8 @@ impl AddressSpace {
         self.state.count_table_limits(count);
     }
 
-    /// Returns the counts of leaves and tables of the half. Takes all locks for a moment.
+    /// Returns the counts of leaves and tables of the half. Takes all locks for a moment. While another caller unmaps whole tables they may
+    /// still have these.
     pub fn stats<P: Platform>(&self, platform: &P) -> Stats {
         with_locks(platform, all_locks::<P>(), || self.state.stats())
     }
@@ -594,7 +595,7 @@ impl AddressSpace {
     }
 
     /// Removes the mappings of several ranges of pages, as [`unmap`](Self::unmap) does for one. TLBs are invalidated
-    /// once, at the end, so ranges that were released at different times cost a single invalidation.
+    /// once, at the end, so ranges that were released at different times cost a single invalidation. Ranges may overlap.
     ///
     /// A table of more than one gigabyte that becomes empty is left for the next mapping there, until another one becomes empty,
     /// if the platform has several locks: to take it out takes all of them. So areas whose pages come and go do not stop other

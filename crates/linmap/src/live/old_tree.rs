@@ -16,7 +16,7 @@ use crate::read::Table;
 
 /// A tree that is being retired.
 pub(crate) struct OldTree<'a, P: Platform> {
-    /// The locks are not held; the tree does not change.
+    /// No lock is held; the tree does not change.
     locked: Locked<'a, P>,
     /// True if its tables count as collapsed.
     collapses: bool,
@@ -27,9 +27,10 @@ pub(crate) struct OldTree<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> OldTree<'a, P> {
-    /// Returns a tree of which no table has been retired yet. Its tables count as [collapsed](crate::Changes::collapses) if `collapses`.
-    pub(crate) fn new(call: &'a Call<'_, P>, collapses: bool) -> Self {
-        Self { locked: call.locked(LockSet::one(0)), collapses, gone: Stats::EMPTY, read: 0 }
+    /// Returns a tree of which no table has been retired yet, and whose counts are subtracted under this lock. Its tables count as
+    /// [collapsed](crate::Changes::collapses) if `collapses`.
+    pub(crate) fn new(call: &'a Call<'_, P>, lock: LockSet, collapses: bool) -> Self {
+        Self { locked: call.locked(lock), collapses, gone: Stats::EMPTY, read: 0 }
     }
 
     /// Retires a table after the tables below some of its entries. The other entries are shared with another tree, or holes.
@@ -78,8 +79,8 @@ impl<'a, P: Platform> OldTree<'a, P> {
     pub(crate) fn subtract(&mut self) {
         self.read = 0;
         let gone = take(&mut self.gone);
-        with_locks(self.locked.platform, 1, || {
-            let counters = &self.locked.state.share(0).counters;
+        with_locks(self.locked.platform, self.locked.locks.bits(), || {
+            let counters = self.locked.counters();
             counters.exclude(&gone);
             if self.collapses {
                 counters.collapsed(gone.tables);

@@ -29,7 +29,7 @@ impl Pieces {
         Self { left: Some(span), gigabytes: 1, table: None }
     }
 
-    /// Returns the pieces of a span whose tables are not entered. A piece has at most so many.
+    /// Returns the pieces of a span in which tables that lie whole in the span are not entered. A piece has at most so many of them.
     pub(crate) const fn of_tables<P: Platform>(span: Span, tables: usize) -> Self {
         Self { table: Some(P::HOLD.div_ceil(tables)), ..Self::of(span) }
     }
@@ -102,8 +102,8 @@ impl<P: Platform> Call<'_, P> {
 }
 
 /// Returns the piece at the start of a window, as many whole leaves, runs and holes as a hold may have, and how many more it
-/// could have had. The last of them may end after the window, but not after `end`. A table that ends before it counts as so many
-/// entries, or its entries count.
+/// could have had. The last of them may end after the window, but not after `end`. A table that lies whole between its start and `end` counts
+/// as `counts_as` entries, if that is given.
 pub(crate) fn piece<P: Platform>(
     locked: &Locked<'_, P>,
     window: Span,

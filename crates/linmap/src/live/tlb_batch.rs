@@ -83,10 +83,9 @@ impl TlbBatch {
         self.used = 0;
     }
 
-    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. If they are left to
-    /// a flush, they are noted instead.
+    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. Those that are left to a flush
+    /// have been [noted](Self::leave) before.
     pub(crate) fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
-        self.leave(locked);
         complete(locked.platform, locked.geometry, locked.counters(), self.used != 0, || {
             let range_tlbi = locked.platform.promise().range_tlbi;
             self.issue(locked, range_tlbi);

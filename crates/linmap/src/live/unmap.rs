@@ -132,12 +132,14 @@ struct Unmap {
     cuts: bool,
     /// True if only empty tables are removed that translate more than a gigabyte.
     upper: bool,
+    /// True if some spans are gone.
+    has_removed: bool,
     /// The span from which leaves are being removed, and the piece of it.
     all: Span,
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
-    /// Tables of which everything was removed at once, if there are any. They are retired after the hold. Most calls do without the room.
+    /// Tables of which everything was removed at once, if there are any. They are retired after the hold.
     whole: Option<WholeTables>,
     /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
@@ -147,6 +149,8 @@ struct Unmap {
 
 /// Tables of which everything was removed at once, and their levels.
 struct WholeTables {
+    /// A lock of theirs.
+    lock: LockSet,
     tables: [Pa; Self::ROOM],
     levels: [Level; Self::ROOM],
     used: usize,
@@ -155,7 +159,10 @@ struct WholeTables {
 impl WholeTables {
     /// The most of one hold.
     const ROOM: usize = 16;
-    const NONE: Self = Self { tables: [Pa(0); Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 };
+
+    const fn none(lock: LockSet) -> Self {
+        Self { lock, tables: [Pa(0); Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 }
+    }
 }
 
 impl Unmap {
@@ -165,6 +172,7 @@ impl Unmap {
         Self {
             cuts,
             upper: false,
+            has_removed: false,
             all: none,
             span: none,
             batch: TlbBatch::new(),
@@ -191,7 +199,8 @@ impl Unmap {
         old: Descriptor,
     ) -> bool {
         let (g, at) = (locked.geometry, table.span_of(index));
-        let whole = self.whole.get_or_insert(WholeTables::NONE);
+        let lock = LockSet::one(locked.locks.lowest());
+        let whole = self.whole.get_or_insert(WholeTables::none(lock));
         if whole.used == WholeTables::ROOM {
             return false;
         }
@@ -212,8 +221,9 @@ impl Unmap {
 }
 
 impl<P: Platform> Operation<P> for Unmap {
+    /// Once some spans are gone, a hole in others is what has been removed: all of them were mapped.
     fn change(&self) -> LeafChange {
-        LeafChange::REMOVE
+        LeafChange { skip_holes: self.has_removed, ..LeafChange::REMOVE }
     }
 
     fn cuts(&self) -> bool {
@@ -244,6 +254,7 @@ impl<P: Platform> Operation<P> for Unmap {
 
     fn end(&mut self, locked: &Locked<'_, P>) {
         self.finish(locked);
+        self.has_removed = true;
     }
 
     #[inline(always)]
@@ -293,10 +304,8 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if self.upper {
             return Ok(table.shift > GIGABYTE);
         }
-        if !self.span.covers(at.first, at.last) {
-            return Ok(true);
-        }
-        Ok(!self.takes_whole(locked, (table, index), old))
+        let is_whole = self.span.covers(at.first, at.last);
+        Ok(!is_whole || !self.takes_whole(locked, (table, index), old))
     }
 
     fn leave(
@@ -319,8 +328,9 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             if locked.is_claimed(at) {
                 return Ok(());
             }
-            locked.counters().no_table();
-            locked.counters().collapsed(1);
+            let counters = locked.counters();
+            counters.no_table();
+            counters.collapsed(1);
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
@@ -335,7 +345,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
 /// Retires tables and what is below them, which no walker reaches any more.
 #[inline(never)]
 fn retire<P: Platform>(call: &Call<'_, P>, whole: &WholeTables) {
-    let mut old = OldTree::new(call, true);
+    let mut old = OldTree::new(call, whole.lock, true);
     for (&table, &level) in whole.tables.iter().zip(&whole.levels).take(whole.used) {
         old.table((table, level), 0..call.state.geometry().entries(level));
     }
@@ -354,4 +364,33 @@ fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
         fence(SeqCst);
     }
     locked.slots(table).are_holes(locked.geometry.entries(table.level))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::build::Tree;
+    use crate::format::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Va};
+    use crate::live::AddressSpace;
+    use crate::platform::host::HostMemory;
+    extern crate std;
+    use std::vec::Vec;
+
+    /// So many ranges that they go in several groups, and each of them twice.
+    #[test]
+    fn what_is_named_twice_goes_once() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
+        let memory = HostMemory::new(g, 16);
+        let p = memory.platform();
+        let tree = Tree::build(&p, g, Half::Upper, core::iter::empty()).expect("a page");
+        let space = AddressSpace::adopt(tree);
+        let at_first = space.stats(&p);
+        let pages: Vec<(Va, u64)> = (0..400).map(|n| (Va(0xffff_0000_0000_0000 + (n << 13)), 1)).collect();
+        for &(va, pages) in &pages {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(&p, va, pages, Pa(va.0 & 0xffff_ffff), Attributes::RAM) }.expect("mapped");
+        }
+        // SAFETY: as above.
+        let done = unsafe { space.unmap_all(&p, &[&pages[..], &pages[..]].concat()) };
+        assert_eq!((done, space.stats(&p)), (Ok(()), at_first));
+    }
 }

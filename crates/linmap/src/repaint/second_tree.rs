@@ -124,7 +124,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
                     // It is live.
                     None => _ = root.into_pa(),
                 }
-                let mut tree = OldTree::new(&call, false);
+                let mut tree = OldTree::new(&call, LockSet::one(0), false);
                 tree.table((old, call.state.geometry().root()), entries);
                 tree.subtract();
                 Ok(counters.stats())

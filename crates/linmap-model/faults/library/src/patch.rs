@@ -91,6 +91,16 @@ impl<P: Platform> LiveVisitor<P> for OutOrBack",
         return locked.platform.give(frame);
     }
     locked.platform.retire(locked.platform, frame);",
+    /// Those that went whole are given back at once, though readers may be in them.
+    NoGraceForWhole: "self.locked.platform.retire(self.locked.platform, frame);" => "if FAULT {
+            self.locked.platform.give(frame);
+        } else {
+            self.locked.platform.retire(self.locked.platform, frame);
+        }",
+    /// Tables that went whole in a piece are retired before TLBs and walk caches have dropped them.
+    WholeRetiredEarly: "take(&mut self.beyond) || self.whole.is_some()" => "take(&mut self.beyond) || self.whole.is_some() && !FAULT",
+    /// A table that went whole stays in the TLBs.
+    WholeNotInvalidated: "self.batch.add(at.first, at.last, g.page_shift());" => "if !FAULT { self.batch.add(at.first, at.last, g.page_shift()) }",
     /// The counts of some locks are not in the sum.
     CountLost: "self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));"
         => "self.shares.iter().skip(2 * usize::from(FAULT)).for_each(|share| share.counters.add_to(&mut stats));",
@@ -148,6 +158,8 @@ impl Patch {
     pub const OF_CALLERS: &[Self] = &[
         Self::LocksInAnyOrder,
         Self::NoGrace,
+        Self::NoGraceForWhole,
+        Self::WholeRetiredEarly,
         Self::CountLost,
         Self::LastGigabyteForgotten,
         Self::TableUnagreed,

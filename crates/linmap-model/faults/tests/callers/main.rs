@@ -46,6 +46,7 @@ const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const INVALID: What = What::SetValid(false);
 const MAP: What = What::Map(0xa000_0000, Attributes::RAM);
 const COLLAPSE: Step = does(BLOCK, 512, What::Collapse);
+const UNMAP: Step = does(BLOCK, 512, What::Unmap);
 const IN_PAGES: [Operation; 1] = [on(BLOCK, 512, What::SplitToPages)];
 const NEXT_BLOCK_IN_PAGES: [Operation; 1] = [on(NEXT_BLOCK, 512, What::SplitToPages)];
 
@@ -60,6 +61,8 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
     vec![
         (Patch::LocksInAnyOrder, [across, does(BORDER - 100, 200, INVALID)], &[], "deadlock"),
         (Patch::NoGrace, [COLLAPSE, Step::Visits], &IN_PAGES, "UnderReader"),
+        (Patch::NoGraceForWhole, [UNMAP, Step::Visits], &IN_PAGES, "UnderReader"),
+        (Patch::WholeRetiredEarly, [UNMAP, Step::Visits], &IN_PAGES, "Freed"),
         (Patch::CountLost, [one, Step::Asks], &IN_PAGES, "assertion `left == right` failed: the counts"),
         (
             Patch::LastGigabyteForgotten,

@@ -91,6 +91,8 @@ faults! {
     AliasNotMarked: InTheText(Patch::AliasNotMarked),
     /// Tables that were taken out of the tree are not given back.
     NotGivenBack: ByThePlatform,
+    /// A table that went whole stays in the TLBs.
+    WholeNotInvalidated: InTheText(Patch::WholeNotInvalidated),
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: InTheText(Patch::ChangeForgotten),
     /// A range that is remade stays in the TLBs.

@@ -164,6 +164,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoIsb, Rule::NotVisible, kept.does(VALID, 600, 1)),
         (Fault::NoIsb, Rule::NotVisible, kept.does(VALID, 600, 3)),
         (Fault::NoIsb, Rule::Stale, a_page),
+        (Fault::WholeNotInvalidated, Rule::Freed, a_table.clone()),
         (Fault::NotGivenBack, Rule::Leaked, a_table),
         (Fault::NotGivenBack, Rule::Leaked, split.does(What::Collapse, 0, 512)),
         (Fault::ChangeForgotten, Rule::Translation, live.overtaken(READ_ONLY, 600, 1)),
