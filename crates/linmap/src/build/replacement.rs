@@ -31,7 +31,7 @@ pub(crate) struct Replacement<'m, M> {
 
 /// Returns the number of tables that it takes to map, in pages, the part of a leaf at `level` that lies within `span`.
 pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
-    let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
+    let Span { first, last } = leaf.common(span);
     let entries = |n: i8| {
         let shift = g.level_shift(Level::new(n));
         (last >> shift) - (first >> shift) + 1

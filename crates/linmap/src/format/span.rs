@@ -12,4 +12,10 @@ impl Span {
     pub(crate) const fn covers(self, first: u64, last: u64) -> bool {
         self.first <= first && last <= self.last
     }
+
+    /// Returns the addresses that are in both spans. There are some.
+    #[inline(always)]
+    pub(crate) fn common(self, other: Self) -> Self {
+        Self { first: self.first.max(other.first), last: self.last.min(other.last) }
+    }
 }

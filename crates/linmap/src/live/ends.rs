@@ -106,8 +106,7 @@ impl<'a, P: Platform> Ends<'a, P> {
         for Resize { table, index, dissolves, .. } in &resizes {
             // In a long operation this hold is the only one that changes them.
             let at = table.run_of(*index, dissolves.unwrap_or(1));
-            let (first, last) = (at.first.max(self.span.first), at.last.min(self.span.last));
-            locked.mark(Span { first, last });
+            locked.mark(at.common(self.span));
         }
         if let [first, last] = &mut resizes[..]
             && last.dissolves_run_of(first)
@@ -129,7 +128,7 @@ impl<'a, P: Platform> Ends<'a, P> {
         if link.is_some() {
             // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
             let leaf = table.span_of(index);
-            let (first, last) = (leaf.first.max(self.span.first), leaf.last.min(self.span.last));
+            let Span { first, last } = leaf.common(self.span);
             batch.add(first, last, table.shift);
         }
     }
@@ -180,7 +179,7 @@ impl<'a, P: Platform> Ends<'a, P> {
 /// Returns the number of tables that replace a leaf at `level` if a part of it is in `span`: one for each entry that
 /// contains an end of the span, at each level.
 pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
-    let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
+    let Span { first, last } = leaf.common(span);
     // After the highest address comes 0.
     let (mut tables, after) = (0, last.wrapping_add(1));
     let mut shift = g.level_shift(level);

@@ -113,11 +113,11 @@ impl Links {
             locked.may_publish(table.span_of(index))?;
             if locked.state.attention.is_repaint() {
                 // Marks are made under the locks of all that they are of. One that begins now looks at nothing before this hold ends.
-                locked.covers(mapping.part(table.span_of(index)))?;
+                locked.covers(mapping.span.common(table.span_of(index)))?;
             }
             if locked.load(table, index).is_table(table.level) {
                 // It is the only one.
-                return Ok(Some(mapping.part(table.span_of(index)).first));
+                return Ok(Some(mapping.span.common(table.span_of(index)).first));
             }
         }
         Ok(None)
@@ -128,7 +128,7 @@ impl Links {
         let Some(table) = &self.table else { return };
         let store = || {
             for (index, link) in self.all() {
-                locked.mark(mapping.part(table.span_of(index)));
+                locked.mark(mapping.span.common(table.span_of(index)));
                 locked.store(table, index, link);
             }
         };
@@ -276,7 +276,7 @@ impl<P: Platform> LeafVisitor<P> for Fill<'_> {
             Err(needs) if self.done.is_none() => return Err(needs.into()),
             Ok(()) if self.left != Some(0) && (is_leaf || has_room) => {}
             _ => {
-                self.next = Some(self.mapping.part(at).first);
+                self.next = Some(self.mapping.span.common(at).first);
                 return Err(Stop::TooLong);
             }
         }

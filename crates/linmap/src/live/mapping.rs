@@ -26,10 +26,6 @@ impl Mapping {
         last.checked_add(1).filter(|next| *next <= self.span.last)
     }
 
-    pub(crate) fn part(&self, of: Span) -> Span {
-        Span { first: of.first.max(self.span.first), last: of.last.min(self.span.last) }
-    }
-
     pub(crate) fn oa(&self, va: u64) -> Pa {
         Pa(self.oa.0.wrapping_add(va.wrapping_sub(self.span.first)))
     }
@@ -63,7 +59,7 @@ impl Mapping {
         (table, index): (&Table, usize),
     ) -> Result<(Frame, Stats), BuildError> {
         let at = table.span_of(index);
-        let region = self.region(self.part(at));
+        let region = self.region(self.span.common(at));
         Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, region)
     }
 
@@ -164,7 +160,7 @@ impl<P: Platform> LeafVisitor<P> for Survey<'_> {
         old: Descriptor,
     ) -> Result<usize, Stop> {
         let (g, at) = (locked.geometry, table.span_of(index));
-        let part = self.mapping.part(at);
+        let part = self.mapping.span.common(at);
         if self.left == 0 {
             self.next = Some(part.first);
             return Err(Stop::TooLong);

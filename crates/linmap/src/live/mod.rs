@@ -64,7 +64,7 @@ pub use hotplug::Hotplug;
 pub(crate) use in_place::{InPlace, InPlaceChange};
 pub(crate) use lock_set::{GIGABYTE, LockSet};
 pub(crate) use locked::{LiveVisitor, Locked};
-pub(crate) use old_tree::OldTree;
+pub(crate) use old_tree::retire;
 pub use reader::Reader;
 pub(crate) use remake::{OutOrBack, look};
 pub use remaking::Remaking;

@@ -14,11 +14,23 @@ use crate::plan::Stats;
 use crate::platform::{Frame, Platform, with_locks};
 use crate::read::Table;
 
-/// A tree that is being retired.
-pub(crate) struct OldTree<'a, P: Platform> {
-    /// No lock is held; the tree does not change.
+/// Retires tables, and all tables below these entries of them. Other entries belong to another tree, or are holes. The counts are subtracted
+/// with `lock` held. If `collapses`, the tables are counted as [collapsed](crate::Changes::collapses).
+pub(crate) fn retire<P: Platform>(
+    call: &Call<'_, P>,
+    (lock, collapses): (LockSet, bool),
+    tables: impl Iterator<Item = (Pa, Level, Range<usize>)>,
+) {
+    let mut old = OldTree { locked: call.locked(lock), collapses, gone: Stats::EMPTY, read: 0 };
+    tables.for_each(|(table, level, entries)| old.table((table, level), entries));
+    old.subtract();
+}
+
+/// Tables that are being retired.
+struct OldTree<'a, P: Platform> {
+    /// No lock is held; the tables do not change.
     locked: Locked<'a, P>,
-    /// True if its tables count as collapsed.
+    /// True if they count as collapsed.
     collapses: bool,
     /// The counts of what was retired and is not yet subtracted from the map's.
     gone: Stats,
@@ -26,15 +38,9 @@ pub(crate) struct OldTree<'a, P: Platform> {
     read: usize,
 }
 
-impl<'a, P: Platform> OldTree<'a, P> {
-    /// Returns a tree of which no table has been retired yet, and whose counts are subtracted under this lock. Its tables count as
-    /// [collapsed](crate::Changes::collapses) if `collapses`.
-    pub(crate) fn new(call: &'a Call<'_, P>, lock: LockSet, collapses: bool) -> Self {
-        Self { locked: call.locked(lock), collapses, gone: Stats::EMPTY, read: 0 }
-    }
-
-    /// Retires a table after the tables below some of its entries. The other entries are shared with another tree, or holes.
-    pub(crate) fn table(&mut self, (pa, level): (Pa, Level), entries: Range<usize>) {
+impl<P: Platform> OldTree<'_, P> {
+    /// Retires a table, after the tables below these entries.
+    fn table(&mut self, (pa, level): (Pa, Level), entries: Range<usize>) {
         let table = &self.locked.table(pa, level, self.locked.geometry.level_shift(level), 0);
         self.read += entries.len();
         if table.level == Level::PAGE {
@@ -76,7 +82,7 @@ impl<'a, P: Platform> OldTree<'a, P> {
     }
 
     /// Subtracts what was retired from the counts of the map, so that they are soon right.
-    pub(crate) fn subtract(&mut self) {
+    fn subtract(&mut self) {
         self.read = 0;
         let gone = take(&mut self.gone);
         with_locks(self.locked.platform, self.locked.locks.bits(), || {

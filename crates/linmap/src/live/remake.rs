@@ -65,8 +65,7 @@ impl<P: Platform> LeafVisitor<P> for Look<'_> {
         }
         let is_made = |index: usize| {
             let leaf = table.span_of(index);
-            let part = Span { first: leaf.first.max(self.span.first), last: leaf.last.min(self.span.last) };
-            self.remade.is_made(locked.load(table, index), table.level, leaf, part)
+            self.remade.is_made(locked.load(table, index), table.level, leaf, leaf.common(self.span))
         };
         self.changes = self.changes || !(index..end).all(is_made);
         Ok(end)

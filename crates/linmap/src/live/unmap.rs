@@ -12,7 +12,7 @@ use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
-use crate::live::old_tree::OldTree;
+use crate::live::old_tree::retire;
 use crate::live::one_leaf::unmap_one;
 use crate::live::pieces::Pieces;
 use crate::live::survey::Survey;
@@ -134,12 +134,11 @@ struct Unmap {
     upper: bool,
     /// True if some spans are gone.
     has_removed: bool,
-    /// The span from which leaves are being removed, and the piece of it.
-    all: Span,
-    span: Span,
+    /// The piece from which leaves are being removed.
+    at: Piece,
     batch: TlbBatch,
     deferred: DeferredTables,
-    /// Tables of which everything was removed at once, if there are any. They are retired after the hold.
+    /// Tables that were unlinked with everything below them. They are retired after the hold.
     whole: Option<WholeTables>,
     /// Tables that may be empty, but their locks are not held.
     emptied: Emptied,
@@ -147,7 +146,7 @@ struct Unmap {
     beyond: bool,
 }
 
-/// Tables of which everything was removed at once, and their levels.
+/// Tables that were unlinked with everything below them, and their levels.
 struct WholeTables {
     /// A lock of theirs.
     lock: LockSet,
@@ -163,6 +162,14 @@ impl WholeTables {
     const fn none(lock: LockSet) -> Self {
         Self { lock, tables: [Pa(0); Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 }
     }
+
+    /// Retires all of them, and the tables below them.
+    #[inline(never)]
+    fn retire<P: Platform>(&self, call: &Call<'_, P>) {
+        let entries = |level| 0..call.state.geometry().entries(level);
+        let all = self.tables.iter().zip(&self.levels).take(self.used);
+        retire(call, (self.lock, true), all.map(|(table, level)| (*table, *level, entries(*level))));
+    }
 }
 
 impl Unmap {
@@ -173,8 +180,7 @@ impl Unmap {
             cuts,
             upper: false,
             has_removed: false,
-            all: none,
-            span: none,
+            at: Piece { piece: none, span: none },
             batch: TlbBatch::new(),
             deferred: DeferredTables::new(),
             whole: None,
@@ -185,9 +191,9 @@ impl Unmap {
 
     /// Removes the leaves of a piece, which are all within it. It starts at the root, since tables above can become
     /// empty.
-    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, Piece { piece, span }: Piece) {
-        (self.all, self.span) = (span, piece);
-        let Ok(()) = visit_span(locked, &locked.root(), piece, self);
+    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, at: Piece) {
+        self.at = at;
+        let Ok(()) = visit_span(locked, &locked.root(), at.piece, self);
     }
 
     /// Removes a table with everything below it by one store. Returns false if there are too many already: then its entries are visited.
@@ -199,8 +205,8 @@ impl Unmap {
         old: Descriptor,
     ) -> bool {
         let (g, at) = (locked.geometry, table.span_of(index));
-        let lock = LockSet::one(locked.locks.lowest());
-        let whole = self.whole.get_or_insert(WholeTables::none(lock));
+        let none = || WholeTables::none(LockSet::one(locked.locks.lowest()));
+        let whole = self.whole.get_or_insert_with(none);
         if whole.used == WholeTables::ROOM {
             return false;
         }
@@ -260,7 +266,7 @@ impl<P: Platform> Operation<P> for Unmap {
     #[inline(always)]
     fn after(&mut self, call: &Call<'_, P>) {
         if let Some(whole) = &self.whole {
-            retire(call, whole);
+            whole.retire(call);
             self.whole = None;
         }
     }
@@ -304,7 +310,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if self.upper {
             return Ok(table.shift > GIGABYTE);
         }
-        let is_whole = self.span.covers(at.first, at.last);
+        let is_whole = self.at.piece.covers(at.first, at.last);
         Ok(!is_whole || !self.takes_whole(locked, (table, index), old))
     }
 
@@ -315,7 +321,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         index: usize,
         below: &Table,
     ) -> Result<(), Infallible> {
-        if !goes_on(locked, below, self.span) && is_empty(locked, below) {
+        if !goes_on(locked, below, self.at.piece) && is_empty(locked, below) {
             let at = table.span_of(index);
             if locked.covers(at).is_err() {
                 self.emptied = match self.emptied {
@@ -334,22 +340,12 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
-            self.beyond |= !self.all.covers(at.first, at.last);
+            self.beyond |= !self.at.span.covers(at.first, at.last);
             locked.store(table, index, Descriptor::HOLE);
             self.deferred.add(below.pa, &mut self.batch, locked);
         }
         Ok(())
     }
-}
-
-/// Retires tables and what is below them, which no walker reaches any more.
-#[inline(never)]
-fn retire<P: Platform>(call: &Call<'_, P>, whole: &WholeTables) {
-    let mut old = OldTree::new(call, whole.lock, true);
-    for (&table, &level) in whole.tables.iter().zip(&whole.levels).take(whole.used) {
-        old.table((table, level), 0..call.state.geometry().entries(level));
-    }
-    old.subtract();
 }
 
 /// Returns true if the entry after a span is in use. Pieces are removed in ascending order, so it usually is.

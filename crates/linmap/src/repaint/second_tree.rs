@@ -9,12 +9,13 @@
 //! anything any more. While others have claimed a part of it, it does not switch: a long operation ends on the tree on
 //! which it began.
 
+use core::iter::once;
 use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::live::marks::{self, Parts};
-use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet, OldTree};
+use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet, retire};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Frame, Platform, with_locks};
 use crate::repaint::copy::Copy;
@@ -124,9 +125,8 @@ impl<'a, P: Platform> Repaint<'a, P> {
                     // It is live.
                     None => _ = root.into_pa(),
                 }
-                let mut tree = OldTree::new(&call, LockSet::one(0), false);
-                tree.table((old, call.state.geometry().root()), entries);
-                tree.subtract();
+                let root = (old, call.state.geometry().root(), entries);
+                retire(&call, (LockSet::one(0), false), once(root));
                 Ok(counters.stats())
             }
             Err(error) => {

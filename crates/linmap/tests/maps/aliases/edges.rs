@@ -1,6 +1,5 @@
 //! The ends of the linear map, and maps that are not as they should be.
 
-use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Aliased, Attributes, Change, ChangeError, Descriptor, Entry, Geometry, Granule, Half,
     Level, OaFormat, Pa, Policy, Rodata, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
@@ -75,26 +74,23 @@ fn what_the_linear_map_can_not_have_is_refused() {
 #[test]
 fn a_page_that_is_an_alias_too_changes_once() {
     for g in geometries() {
-        let memory = HostMemory::new(g, 64);
-        let platform = memory.platform();
-        let tree = Tree::build(&platform, g, Half::Upper, core::iter::empty()).expect("a page");
-        let space = AddressSpace::adopt(tree);
-        space.set_policy(Policy::Live);
-        let (page, Va(first)) = (g.page_size(), linear_range(g).0);
+        let world = World::empty(g, 0);
+        let (platform, space) = (world.platform(), &world.space);
+        let (page, first) = (g.page_size(), world.offset);
         let at = |n: u64| Va(first + n * page);
         let attributes = |n: u64| match space.entry(&platform, at(n)) {
             Some((_, _, Entry::Leaf(leaf))) => leaf.attributes,
             other => panic!("{other:?}"),
         };
+        world.map(at(10).0, 30 * page, 1, Attributes::RAM);
+        world.map(at(11).0, 10 * page, 2, Attributes::RAM);
         // SAFETY: no CPU uses these tables.
         unsafe {
-            space.map(&platform, at(10), 1, Pa(30 * page), Attributes::RAM).expect("free");
-            space.map(&platform, at(11), 2, Pa(10 * page), Attributes::RAM).expect("free");
             space.protect(&platform, at(10), 3, Change::READ_ONLY).expect("mapped");
             space.protect(&platform, at(10), 1, Change::WRITABLE).expect("mapped");
             let (writable, read_only) = (attributes(10), attributes(11));
             space.protect(&platform, at(10), 1, Change::READ_ONLY).expect("mapped");
-            let aliased = Aliased::new(&space, first, Rodata::Full);
+            let aliased = Aliased::new(space, first, Rodata::Full);
             // The aliases are pages 10 and 11.
             aliased.set_memory_rw(&platform, at(11), 2).expect("mapped");
             assert_eq!([10, 11, 12].map(attributes), [writable; 3], "{g:?}");
