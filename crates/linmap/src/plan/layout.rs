@@ -17,7 +17,7 @@ use core::ops::Range;
 use crate::format::{Attributes, Geometry, LeafSize, LeafSizes, Level, MemoryType, Pa, Va};
 use crate::plan::image_alias::ImageAlias;
 use crate::plan::offset;
-use crate::plan::ranges::{bytes, clip, down, dropped_bytes, up};
+use crate::plan::ranges::{bytes, clip, down, dropped_bytes, first_after, up};
 use crate::plan::region::{Leaves, Region, Run};
 
 /// The protection of read-only kernel memory at its other addresses: the boot argument `rodata=` of Linux, by its older
@@ -151,7 +151,7 @@ impl<'a> Layout<'a> {
     /// - `image`: the kernel's text and constants. They are mapped separately from the memory around them, so that they
     ///   can change without a split, and read-only unless `rodata` is off. May be empty.
     ///
-    /// The slices are sorted and changed in place.
+    /// The slices are sorted and changed in place. For n ranges it takes n log n, as do the [regions](Self::regions) of the map.
     ///
     /// # Errors
     ///
@@ -253,9 +253,12 @@ impl<'a> Layout<'a> {
         (&self.data, self.data_alias)
     }
 
-    /// Returns the ranges with special leaves.
-    fn specials(&self) -> impl Iterator<Item = (Kind, &Range<Pa>)> {
-        let carve_outs = self.carve_outs.iter().map(|r| (Kind::CarveOut, r));
+    /// Returns the ranges with special leaves: these of the carve-outs, the image and its data.
+    fn specials<'s>(
+        &'s self,
+        carve_outs: impl IntoIterator<Item = &'s Range<Pa>>,
+    ) -> impl Iterator<Item = (Kind, &'s Range<Pa>)> {
+        let carve_outs = carve_outs.into_iter().map(|r| (Kind::CarveOut, r));
         let image = Some((Kind::Image, &self.image)).filter(|(_, r)| !r.is_empty());
         let data = Some((Kind::Data, &self.data)).filter(|(_, r)| !r.is_empty());
         carve_outs.chain(image).chain(data)
@@ -263,16 +266,16 @@ impl<'a> Layout<'a> {
 
     /// Checks that they are in RAM, and that those of the image overlap nothing.
     fn check_specials(&self) -> Result<(), LayoutError> {
-        let in_ram = |r: &Range<Pa>| self.ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
-        if let Some((kind, range)) = self.specials().find(|(_, r)| !in_ram(r)) {
+        let specials = || self.specials(self.carve_outs);
+        let in_ram = |r: &Range<Pa>| self.ram_with(r.start).is_some_and(|ram| r.end <= ram.end);
+        if let Some((kind, range)) = specials().find(|(_, r)| !in_ram(r)) {
             return Err(LayoutError::NotRam { kind, range: range.clone() });
         }
-        for (n, second) in self.specials().enumerate() {
+        // Carve-outs have been joined where they meet.
+        for (n, second) in specials().enumerate().skip(self.carve_outs.len()) {
             let overlaps = |(_, r): &(Kind, &Range<Pa>)| r.start < second.1.end && second.1.start < r.end;
             let named = |(kind, range): (Kind, &Range<Pa>)| (kind, range.clone());
-            // Carve-outs have been joined where they meet.
-            let image = second.0 != Kind::CarveOut;
-            if let Some(first) = self.specials().take(n).filter(|_| image).find(overlaps) {
+            if let Some(first) = specials().take(n).find(overlaps) {
                 return Err(LayoutError::Overlap { first: named(first), second: named(second) });
             }
         }
@@ -281,7 +284,8 @@ impl<'a> Layout<'a> {
 
     /// Checks that a map of this memory reaches them.
     fn check_reach(&self, mapped: &Range<Pa>) -> Result<(), LayoutError> {
-        match self.specials().find(|(_, r)| r.start < mapped.start || mapped.end < r.end) {
+        let beyond = |(_, r): &(Kind, &Range<Pa>)| r.start < mapped.start || mapped.end < r.end;
+        match self.specials(self.carve_outs).find(beyond) {
             Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
             None => Ok(()),
         }
@@ -350,8 +354,13 @@ impl<'a> Layout<'a> {
 
     /// Returns the address of `pa` in the linear map, or `None` if `pa` is not mapped RAM.
     pub fn va(&self, pa: Pa) -> Option<Va> {
-        let mapped = self.mapped.contains(&pa) && self.ram.iter().any(|r| r.contains(&pa));
+        let mapped = self.mapped.contains(&pa) && self.ram_with(pa).is_some();
         mapped.then(|| Va(pa.0.wrapping_add(self.offset)))
+    }
+
+    /// Returns the RAM range that contains `pa`.
+    fn ram_with(&self, pa: Pa) -> Option<&Range<Pa>> {
+        first_after(self.ram, pa).filter(|r| r.start <= pa)
     }
 
     /// Returns the bytes of RAM in whole pages that are beyond the half or the output addresses, and so not mapped.
@@ -407,7 +416,9 @@ impl<'a> Layout<'a> {
     /// Returns the end and the kind of the first piece of a range.
     fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
         let mut end = range.end;
-        let special = self.specials().find_map(|(kind, special)| {
+        // The carve-outs after the next one begin after it has ended.
+        let next = first_after(self.carve_outs, range.start);
+        let special = self.specials(next).find_map(|(kind, special)| {
             if range.contains(&special.start) {
                 end = end.min(special.start);
             }

@@ -25,6 +25,11 @@ pub(super) fn clip(range: &Range<Pa>, to: &Range<Pa>) -> Range<Pa> {
     start..range.end.min(to.end).max(start)
 }
 
+/// Returns the first range that ends after `pa`, of ranges in order that do not overlap.
+pub(super) fn first_after(ranges: &[Range<Pa>], pa: Pa) -> Option<&Range<Pa>> {
+    ranges.get(ranges.partition_point(|r| r.end <= pa))
+}
+
 /// Returns the bytes of `ram` outside `mapped`.
 pub(super) fn dropped_bytes(ram: &[Range<Pa>], mapped: &Range<Pa>) -> u64 {
     ram.iter().map(|r| bytes(r) - bytes(&clip(r, mapped))).sum()

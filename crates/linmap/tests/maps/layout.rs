@@ -238,3 +238,23 @@ fn no_tree_has_more_tables_than_estimated() {
     }
     assert!(estimated > 100, "{estimated} maps");
 }
+
+/// A layout and its runs take n log n for n banks and carve-outs. If each were compared with all others, they would take many
+/// minutes.
+#[test]
+fn a_layout_of_very_many_ranges_is_made_at_once() {
+    const BANKS: u64 = 1 << 20;
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    let in_each = |first: u64, end: u64| (0..BANKS).rev().map(move |n| pages(n << 4 | first, n << 4 | end));
+    let mut ram: Vec<_> = in_each(1, 9).collect();
+    let mut carve_outs: Vec<_> = in_each(2, 3).collect();
+    let image = in_each(4, 6).next().unwrap();
+    let layout = Layout::new(g, &mut ram, &mut carve_outs, image, Rodata::Full).expect("a layout");
+    // Of each bank three, and of the last one two more for the image.
+    assert_eq!(layout.regions(Leaves::Largest).count() as u64, 3 * BANKS + 2);
+    assert_eq!(Stats::of_runs(g, layout.runs(Leaves::Largest)).bytes(g), BANKS << 15);
+    for n in 0..BANKS {
+        let mapped = [0, 1, 8, 9].map(|page| layout.va(Pa((n << 4 | page) << 12)).is_some());
+        assert_eq!(mapped, [false, true, true, false], "bank {n}");
+    }
+}
