@@ -25,6 +25,7 @@ use budgets::Budget;
 use choosing::{Image, Targets};
 pub(crate) use counted::Figures;
 pub(crate) use machine::Machine;
+use page::WRITES;
 use results::Results;
 pub(crate) use stored::Stored;
 
@@ -123,7 +124,9 @@ fn grown(stored: &Stored, now: &Stored, same_compiler: bool) -> Result<(), Strin
 }
 
 fn advice() -> String {
-    format!("`make counts ARGS=--update` stores them; commit {STORED} with the change.")
+    format!(
+        "`make counts ARGS=--update` stores them, `{WRITES}` writes the page; commit {STORED} and the page with the change."
+    )
 }
 
 fn update(machine: &Machine) -> Result<(), String> {
@@ -131,7 +134,7 @@ fn update(machine: &Machine) -> Result<(), String> {
     let now = measure(machine, before.as_ref())?;
     println!("{}", lines::text(&now.figures));
     machine.write(Path::new(STORED), &now.text())?;
-    println!("{} figures stored in {STORED}", now.figures.len());
+    println!("{} figures stored in {STORED}; `{WRITES}` writes the page", now.figures.len());
     Ok(())
 }
 

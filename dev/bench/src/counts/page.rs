@@ -1,5 +1,7 @@
 //! The page of all counts, with its plots: `docs/benchmarks/counts.md` and its siblings.
 
+#[cfg(test)]
+mod agreement;
 mod changes;
 mod creation;
 mod holds;
@@ -12,6 +14,9 @@ use super::boots::{Map, PageSize};
 use super::choosing::{self, Image, Targets};
 use super::machine::Versions;
 use super::results::Results;
+
+/// The command that writes the files.
+pub(super) const WRITES: &str = "make bench ARGS='counts --report'";
 
 /// Returns the name and text of each file.
 pub(crate) fn files(
@@ -41,7 +46,7 @@ pub(crate) fn files(
 fn introduction(Versions { qemu, rustc }: &Versions) -> String {
     format!(
         "# Exact counts under QEMU\n\n\
-         Written by `make bench ARGS='counts --report'`. Do not edit.\n\n\
+         Written by `{WRITES}`. Do not edit.\n\n\
          The image reads the CPU's event counter (INST_RETIRED). QEMU's `-icount` makes it exact, so the same image \
          counts the same on every machine. A *window* is the code between two readings. Barriers and TLB invalidations \
          are counted where they are issued. QEMU runs the CPUs in turns; instructions are the sum over all CPUs.\n\n\
