@@ -20,7 +20,7 @@ fi
 
 # Tests that are small enough: one makes every call of the library. A property is tried once.
 maps=(no_lock_for_pages::no_call)
-units=(live::marks platform::entry_update platform::host)
+units=(share::marks platform::entry_update platform::host)
 export PROPTEST_CASES=1 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/miri-tests
 
 # miri SEEDS CARGO-OPTION... -- FILTER...

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::plan::Plan;
-use linmap::{AddressSpace, Change, ChangeError, Platform, Policy, Va};
+use linmap::{Change, ChangeError, Platform, Policy, SharedSpace, Va};
 
 use crate::parking;
 use crate::probe::{Fault, try_write};
@@ -53,7 +53,7 @@ pub(crate) fn failed() -> u64 {
 pub(crate) fn split<P: Platform>(
     moment: Moment,
     (args, plan): (&BootArgs<'_>, &Plan<'_>),
-    space: &AddressSpace,
+    space: &SharedSpace,
     platform: &P,
 ) {
     let start = plan.layout.va(plan.scratch.range.start);
@@ -74,7 +74,7 @@ fn wrong(what: core::fmt::Arguments<'_>) {
 
 /// Returns true if the page could not be written meanwhile, and can be afterwards.
 fn read_only_for_a_moment<P: Platform>(
-    space: &AddressSpace,
+    space: &SharedSpace,
     platform: &P,
     page: Va,
 ) -> Result<bool, ChangeError> {

@@ -8,7 +8,7 @@ use kernel_plan::choice;
 use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
-use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Policy, Reserved, Stats};
+use linmap::{Combined, Decision, Features, Geometry, Pa, Policy, Reserved, SharedSpace, Stats};
 
 use crate::boot;
 use crate::counters::{Counters, Window};
@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// The linear map, up.
 pub(crate) struct Mapped {
     /// The upper half.
-    pub(crate) space: &'static AddressSpace,
+    pub(crate) space: &'static SharedSpace,
     /// The counts of the linear map.
     pub(crate) stats: Stats,
     /// The costs.
@@ -167,7 +167,7 @@ pub(crate) fn bring_up(
     booted.space.set_policy(decision.policy);
 
     let boot::Booted { space, empty, .. } = booted;
-    let space: &'static AddressSpace = space;
+    let space: &'static SharedSpace = space;
     let ((), identity_discard) = counters.window(&HARDWARE.cpu, || {
         // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
         // the image's pool if it reaches that; else its pages are still reached through the image's own map.

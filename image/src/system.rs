@@ -4,7 +4,7 @@ use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::machine::Machine;
 use kernel_plan::plan::Plan;
-use linmap::{AddressSpace, BbmPromise, Combined, Decision, Features, Geometry, Pa, Stats};
+use linmap::{BbmPromise, Combined, Decision, Features, Geometry, Pa, SharedSpace, Stats};
 use spin::mutex::SpinMutex;
 
 use crate::counters::{Counters, Window};
@@ -29,7 +29,7 @@ pub(crate) struct System<'a> {
     pub(crate) image: &'a Image,
     pub(crate) frames: &'a Frames,
     /// The upper half.
-    pub(crate) space: &'static AddressSpace,
+    pub(crate) space: &'static SharedSpace,
     /// The counts of the linear map when all changes are undone.
     pub(crate) stats: SpinMutex<Stats>,
     /// The crash kernel's reservation, if there is one.

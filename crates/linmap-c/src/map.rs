@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{AddressSpace, Geometry, Reason};
+use linmap::{Geometry, Reason, SharedSpace};
 
 use crate::errno::Invalid;
 use crate::platform::Kernel;
@@ -15,7 +15,7 @@ pub(crate) struct Map {
     pub(crate) ready: AtomicU32,
     pub(crate) promise: AtomicU32,
     pub(crate) offset: AtomicU64,
-    pub(crate) space: AddressSpace,
+    pub(crate) space: SharedSpace,
 }
 
 const _: () = assert!(size_of::<Map>() <= LINMAP_SIZE && align_of::<Map>() <= LINMAP_ALIGN);

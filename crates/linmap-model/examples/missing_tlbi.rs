@@ -3,7 +3,7 @@
 //! `cargo run -p linmap-model --example missing_tlbi`
 
 use linmap::{
-    AddressSpace, Attributes, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Level,
+    Attributes, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Level, SharedSpace,
 };
 use linmap::{Memory, OaFormat, Pa, Run, Scope, Slot, Tlbi, Tree, Va};
 use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Register, Setup};
@@ -42,7 +42,7 @@ fn run(with_tlbi: bool) -> Result<(), Box<Breach>> {
     let tree = Tree::build(&cpu, g, Half::Upper, [pages].into_iter()).expect("enough table pages");
     let root = tree.root();
     cpu.announces(root, [pages]);
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     for n in 0..2 {
         model.cpu(n).reports();
         model.cpu(n).loads(Register::Ttbr1, space.root());

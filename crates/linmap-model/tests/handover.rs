@@ -2,8 +2,8 @@
 //! model at every geometry.
 
 use linmap::{
-    AddressSpace, Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy,
-    Region, Tlbi, Tree, Va,
+    Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy, Region,
+    SharedSpace, Tlbi, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Rule, Setup};
 use test_support::geometries;
@@ -37,7 +37,7 @@ fn others_tables(model: &Model, cpus: u8, half: Half) -> Pa {
 }
 
 /// The second page becomes read-only, and writable again.
-fn changes_a_page(space: &AddressSpace, cpu: OnCpu<'_>, region: &Region) {
+fn changes_a_page(space: &SharedSpace, cpu: OnCpu<'_>, region: &Region) {
     let page = space.geometry().page_size();
     let (va, oa) = (Va(region.va.0 + page), Pa(region.oa.0 + page));
     for (change, attributes) in [
@@ -60,7 +60,7 @@ fn live_tables_are_taken_over_and_changed() {
             let root = others_tables(&model, 2, half);
             let (cpu, region) = (model.cpu(1), region(g, half));
             // SAFETY: live tables of this machine, that nothing else uses from now on.
-            let space = unsafe { AddressSpace::from_live(&cpu, g, half, root) }.expect("pages of that size");
+            let space = unsafe { SharedSpace::from_live(&cpu, g, half, root) }.expect("pages of that size");
             let counted = linmap::Stats::of_runs(g, region.runs(g));
             assert_eq!(space.stats(&cpu), counted, "{g:?}");
             assert_eq!((space.root(), space.policy()), (root, Policy::Fixed));
@@ -80,7 +80,7 @@ fn handed_back(g: Geometry, with_tlbi: bool) -> Result<(), Rule> {
     let root = others_tables(&model, 1, Half::Lower);
     let (cpu, region) = (model.cpu(0), region(g, Half::Lower));
     // SAFETY: as above.
-    let space = unsafe { AddressSpace::from_live(&cpu, g, Half::Lower, root) }.expect("pages of that size");
+    let space = unsafe { SharedSpace::from_live(&cpu, g, Half::Lower, root) }.expect("pages of that size");
     space.set_policy(Policy::Live);
     changes_a_page(&space, cpu, &region);
     let stats = space.stats(&cpu);
@@ -122,9 +122,9 @@ fn what_was_handed_back_can_be_live_again() {
         let stats = tree.stats();
         cpu.dsb(Dsb::Ishst);
         // SAFETY: no CPU has ever used these tables.
-        let again = unsafe { AddressSpace::adopt(tree).into_tree(&cpu) };
+        let again = unsafe { SharedSpace::adopt(tree).into_tree(&cpu) };
         let empty = Tree::build(&cpu, g, Half::Upper, [].into_iter()).expect("a table page");
-        let space = AddressSpace::adopt(empty);
+        let space = SharedSpace::adopt(empty);
         cpu.dsb(Dsb::Ishst);
         cpu.reports();
         cpu.loads(Register::Ttbr1, space.root());
@@ -148,7 +148,7 @@ fn writable_and_executable_pages_are_not_forgotten() {
     let tree = Tree::build(&cpu, g, Half::Upper, region.runs(g)).expect("table pages");
     cpu.dsb(Dsb::Ishst);
     // SAFETY: no CPU has ever used these tables.
-    let again = unsafe { AddressSpace::adopt(tree).into_tree(&cpu) };
+    let again = unsafe { SharedSpace::adopt(tree).into_tree(&cpu) };
     assert_eq!(again.write_execute(), Some(region.va));
     again.discard(&cpu);
     assert_eq!(model.in_use(), 0);
@@ -162,7 +162,7 @@ fn a_memory_with_other_pages_is_refused() {
     let model = Model::new(&Setup::new(four, &[Core::STRONG])).expect("a machine");
     let root = others_tables(&model, 1, Half::Upper);
     // SAFETY: refused before anything is read.
-    let refused = unsafe { AddressSpace::from_live(&model.cpu(0), other, Half::Upper, root) };
+    let refused = unsafe { SharedSpace::from_live(&model.cpu(0), other, Half::Upper, root) };
     let (memory, tables) = (four.page_size(), other.page_size());
     assert_eq!(refused.map(drop), Err(BuildError::PageSize { memory, tables }));
     model.finish().unwrap_or_else(|breach| panic!("{breach}"));

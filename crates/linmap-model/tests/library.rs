@@ -1,8 +1,8 @@
 //! The library on the model, unchanged: at every geometry, in both halves, with frames running out.
 
 use linmap::{
-    AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
-    Leaves, Memory, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create, create_alone,
+    Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout, Leaves, Memory,
+    OaFormat, Pa, Rodata, Run, SharedSpace, Tlbi, Tree, Va, create, create_alone,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
@@ -37,7 +37,7 @@ fn creation_keeps_every_rule_at_every_geometry() {
             let model = Model::new(&setup).expect("a machine");
             let cpu = model.cpu(0);
             let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
-            let mut space = AddressSpace::adopt(tree);
+            let mut space = SharedSpace::adopt(tree);
             cpu.dsb(Dsb::Ishst);
             for n in 0..2 {
                 model.cpu(n).reports();
@@ -82,8 +82,7 @@ fn creation_without_frames_changes_nothing() {
     let g = Geometry::new(Granule::K16, 48, OaFormat::Bits48).unwrap();
     let model = Model::new(&Setup::new(g, &[Core::STRONG])).unwrap();
     let cpu = model.cpu(0);
-    let space =
-        AddressSpace::adopt(Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page"));
+    let space = SharedSpace::adopt(Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page"));
     cpu.dsb(Dsb::Ishst);
     cpu.loads(Register::Ttbr1, space.root());
     with_layout(g, |layout| {

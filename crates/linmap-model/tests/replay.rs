@@ -3,8 +3,8 @@
 use std::process::{Command, Output, Stdio};
 
 use linmap::{
-    AddressSpace, Attributes, Change, Geometry, Granule, Half, Hardware, Level, Memory, OaFormat, Pa, Policy,
-    Run, Scope, Tlbi, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, Hardware, Level, Memory, OaFormat, Pa, Policy, Run, Scope,
+    SharedSpace, Tlbi, Tree, Va,
 };
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, ReplayError, Setup, replay};
 use test_support::Log;
@@ -115,7 +115,7 @@ fn a_log_is_judged_as_if_it_announced_nothing() {
 }
 
 /// Pages are mapped, one of them in a table of its own, cut out of a block, joined again, and unmapped.
-fn goes_on(space: &AddressSpace, cpu: OnCpu<'_>, g: Geometry) {
+fn goes_on(space: &SharedSpace, cpu: OnCpu<'_>, g: Geometry) {
     let (block, page, pa) = (g.level_size(Level::new(2)), g.page_size(), Pa(4 << 30));
     let va = Va(g.base(Half::Upper) + 4 * block);
     let range = |to| [Expected::new(va, block + page, to)];
@@ -143,7 +143,7 @@ fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
     let tree = Tree::build(&cpu, g, Half::Upper, [page].into_iter()).unwrap();
     let mut slot = linmap::Slot { table: tree.root(), index: 0 };
     cpu.announces(tree.root(), [page]);
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     cpu.loads(Register::Ttbr1, cpu.empty_table());
     for cpu in [cpu, model.cpu(1)] {
         cpu.reports();

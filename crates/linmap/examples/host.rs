@@ -1,7 +1,7 @@
 //! A linear map in host memory: laid out, built, counted and printed.
 
 use linmap::host::HostMemory;
-use linmap::{AddressSpace, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Rodata, Tree};
+use linmap::{Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Rodata, SharedSpace, Tree};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // An empty live address space, into which the map is built.
     let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
-    let space = AddressSpace::adopt(empty);
+    let space = SharedSpace::adopt(empty);
     // SAFETY: no CPU uses these tables.
     let stats = unsafe { linmap::create(&space, &memory.platform(), &layout, Leaves::Largest)? };
     assert_eq!(stats, space.count(&memory.platform(), linmap::linear_range(geometry)));

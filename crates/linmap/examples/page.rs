@@ -2,7 +2,7 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Tree, Va,
 };
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
 
     // An empty address space. On a CPU, its root goes into TTBR1 now.
     let empty = Tree::build(&platform, geometry, Half::Upper, core::iter::empty())?;
-    let space = AddressSpace::adopt(empty);
+    let space = SharedSpace::adopt(empty);
     space.set_policy(Policy::Live);
 
     let start = Va(geometry.base(Half::Upper));

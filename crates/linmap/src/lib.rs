@@ -11,8 +11,11 @@
 //! | `platform` | the interface to a platform: table pages, CPU primitives, promises; `arm64` and `host` |
 //! | `read` | walking, checking and printing tables: live ones, dumps, anything that can be read |
 //! | `build` | off line: whole trees, and the tables that replace a leaf |
-//! | `live` | live tables: map, unmap, protect, set_valid, split, collapse, by many callers at once |
+//! | `batch` | the barriers and TLB invalidations of a change, as a value |
+//! | `edit` | live tables: map, unmap, protect, set_valid, split, collapse; a guard keeps others away |
+//! | `share` | live tables of many callers at once: locks, claims, what is pending |
 //! | `alias` | `rodata=full`: pages and their aliases in the linear map change together |
+//! | `hotplug` | RAM that comes and goes while the map is in use |
 //! | `repaint` | the map in pages: a second tree and one switch to it |
 //! | `prelude` | the types and traits that a kernel needs to make a map |
 //!
@@ -22,7 +25,7 @@
 #![doc = include_str!("../examples/host.rs")]
 //! ```
 //!
-//! The methods of [`AddressSpace`] change a live map. The life of a page:
+//! The methods of [`SharedSpace`] change a live map. The life of a page:
 //!
 //! ```
 #![doc = include_str!("../examples/page.rs")]
@@ -38,28 +41,32 @@
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod alias;
+mod batch;
 mod build;
+mod edit;
 mod format;
-mod live;
+mod hotplug;
 mod plan;
 mod platform;
 pub mod prelude;
 mod read;
 mod repaint;
+mod share;
 #[cfg(test)]
 mod tests;
 
 pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
+pub use edit::{
+    AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Reader, RemakeError, Reserved, Space,
+    SplitCost,
+};
 pub use format::{
     Attributes, Change, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half, Instruction,
     Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
     TableAttributes, TableLimits, Tlbi, Transition, Unaligned, Va,
 };
-pub use live::{
-    AddressSpace, AdoptError, BlankSpace, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug,
-    Reader, RemakeError, Remaking, Reserved, SplitCost, create, create_alone, create_regions,
-};
+pub use hotplug::Hotplug;
 pub use plan::{
     Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,
     SplitFallback, Stats, linear_range,
@@ -78,6 +85,7 @@ pub use read::{
     count, count_collapsed, dump, dump_with, visit,
 };
 pub use repaint::{RepaintError, RootEntries};
+pub use share::{BlankSpace, Hidden, Remaking, SharedSpace, create, create_alone, create_regions};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

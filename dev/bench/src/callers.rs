@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+    Attributes, Change, Combined, Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Tree, Va,
 };
 use test_support::Random;
 
@@ -42,7 +42,7 @@ const MOST: u64 = 1 << 16;
 struct Map<const LOCKS: usize> {
     memory: SharedMemory,
     threads: Threads<LOCKS>,
-    space: AddressSpace,
+    space: SharedSpace,
     /// The first address of the window.
     base: u64,
 }
@@ -52,7 +52,7 @@ impl<const LOCKS: usize> Map<LOCKS> {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("every granule has 48 bits");
         let (memory, threads) = (SharedMemory::new(g, 1024), Threads::new());
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-        let (space, start, random) = (AddressSpace::adopt(tree), g.base(Half::Upper), &mut Random::new(seed));
+        let (space, start, random) = (SharedSpace::adopt(tree), g.base(Half::Upper), &mut Random::new(seed));
         space.set_policy(Policy::Live);
         let gigabytes = WINDOW + random.size(MOST - WINDOW);
         let window = random.below(gigabytes - WINDOW + 1);

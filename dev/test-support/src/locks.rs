@@ -6,7 +6,7 @@
 use crate::Random;
 
 /// Evaluates an expression with one of some numbers of locks as a constant: `with_locks!(number, LOCKS in [1 8 64] =>
-/// holds::<LOCKS>(seed))`. The expression is compiled for each, so these are few; `LockSet` is tested with all.
+/// holds::<LOCKS>(seed))`. The expression is compiled for each, so these are few; `Cover` is tested with all.
 #[macro_export]
 macro_rules! with_locks {
     ($number:expr, $locks:ident in [$($each:literal)+] => $body:expr) => {

@@ -90,7 +90,7 @@ extern "C" fn main() -> ! {
     let (mut ram, read_only) = ([RAM], at!(text_start)..at!(data_start));
     let layout = Layout::of_ram(GEOMETRY, &mut ram).expect("RAM");
     let layout = layout.with_image(read_only, Rodata::Full).expect("an image in RAM");
-    let space = AddressSpace::adopt(upper);
+    let space = SharedSpace::adopt(upper);
     space.set_policy(decision.policy);
     // SAFETY: this is the only lock on the tables; RAM is RAM, and nobody writes to the kernel's text and constants.
     let created = unsafe { linmap::create(&space, &Combined::new(&pool, &CPUS), &layout, decision.leaves()) };

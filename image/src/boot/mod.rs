@@ -8,8 +8,8 @@ use kernel_plan::serial::Kind;
 use kernel_plan::uart::{Consoles, FALLBACK};
 use linmap::arm64::Uses;
 use linmap::{
-    AddressSpace, Attributes, BlankSpace, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Level,
-    MemoryType, OaFormat, Pa, Region, Registers, Tree, Va,
+    Attributes, BlankSpace, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Level, MemoryType,
+    OaFormat, Pa, Region, Registers, SharedSpace, Tree, Va,
 };
 
 use crate::cpus::Counted;
@@ -47,7 +47,7 @@ static mut SPACE: BlankSpace = BlankSpace::new();
 /// The kernel's own map, live: the image by segment, and the console.
 pub(crate) struct Booted {
     /// The upper half.
-    pub(crate) space: &'static mut AddressSpace,
+    pub(crate) space: &'static mut SharedSpace,
     /// The console that the machine's description names: its kind and its registers.
     pub(crate) named_console: Option<(Kind, Va)>,
     /// The page where a PL011 may be that the description does not name.

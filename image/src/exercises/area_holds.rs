@@ -5,7 +5,7 @@
 //! next one is far away.
 
 use linmap::{
-    AddressSpace, Aliased, Attributes, Entry, Half, Leaf, Level, Pa, Policy, Rodata, Va, linear_range,
+    Aliased, Attributes, Entry, Half, Leaf, Level, Pa, Policy, Rodata, SharedSpace, Va, linear_range,
 };
 
 use super::counted::has_room;
@@ -54,7 +54,7 @@ pub(super) fn measure(meter: &Meter<'_>) -> Option<[Option<u32>; 2]> {
 
 struct Areas<'a> {
     meter: &'a Meter<'a>,
-    space: AddressSpace,
+    space: SharedSpace,
     /// The address of physical memory 0.
     linear: Va,
 }

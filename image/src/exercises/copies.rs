@@ -6,7 +6,7 @@
 use core::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use linmap::{AddressSpace, Attributes, Entry, Frame, Half, Level, Pa, Run, Stats, Tree, Va};
+use linmap::{Attributes, Entry, Frame, Half, Level, Pa, Run, SharedSpace, Stats, Tree, Va};
 
 use super::counted::{counted, has_room};
 use super::tally::Tally;
@@ -60,7 +60,7 @@ impl Copies<'_> {
         let Some(tree) = self.tally.done(tree, "1 GB cannot be mapped") else { return };
         let leaves = [self.leaves(tree.stats()), ("tables", Some(tree.stats().tables))];
         report::window("build_tables", &window, &leaves);
-        let source = AddressSpace::adopt(tree);
+        let source = SharedSpace::adopt(tree);
         self.walk_all(&source);
         walks::count_in(self.tally, self.system, "walk_pages", &source, (START, BYTES), backing);
         if let Some(copy) = self.copy("copy_tables", &source) {
@@ -72,7 +72,7 @@ impl Copies<'_> {
 
     fn adjacent(&self) {
         let tree = self.tally.done(self.tree(self.pages(), 0), "1 GB cannot be mapped");
-        let Some(source) = tree.map(AddressSpace::adopt) else { return };
+        let Some(source) = tree.map(SharedSpace::adopt) else { return };
         if let Some(copy) = self.copy("copy_tables_adjacent", &source) {
             self.discard(&copy);
         }
@@ -100,18 +100,18 @@ impl Copies<'_> {
     }
 
     /// Counts a walk of all leaves.
-    fn walk_all(&self, space: &AddressSpace) {
+    fn walk_all(&self, space: &SharedSpace) {
         let (walked, window) = counted(self.system, || space.count(&self.system.platform(), (START, LAST)));
         self.tally.expect(walked == self.stats(space), "the tables hold something else");
         report::window("walk_all", &window, &[self.leaves(walked), ("tables", Some(walked.tables))]);
     }
 
     /// Counts a copy of the tables, in another tree.
-    fn copy(&self, name: &str, source: &AddressSpace) -> Option<AddressSpace> {
+    fn copy(&self, name: &str, source: &SharedSpace) -> Option<SharedSpace> {
         let copy = || source.copy(&self.system.platform(), (START, LAST));
         self.tally.done(copy(), "1 GB cannot be copied")?.discard(self.system.frames);
         let (copied, window) = counted(self.system, copy);
-        let copied = self.tally.done(copied, "1 GB cannot be copied").map(AddressSpace::adopt)?;
+        let copied = self.tally.done(copied, "1 GB cannot be copied").map(SharedSpace::adopt)?;
         let (stats, same) = (self.stats(&copied), self.stats(source));
         let is_same = stats == same && self.is_same(&copied, source);
         self.tally.expect(is_same, format_args!("{name}: the copy is not what it was made from"));
@@ -122,12 +122,12 @@ impl Copies<'_> {
 
     /// Returns true if two trees map the same. Out of line, as it needs much of the stack.
     #[inline(never)]
-    fn is_same(&self, one: &AddressSpace, other: &AddressSpace) -> bool {
+    fn is_same(&self, one: &SharedSpace, other: &SharedSpace) -> bool {
         Runs::of(self.system, one).eq(Runs::of(self.system, other))
     }
 
     /// Counts unmapping all of it by one call.
-    fn unmap(&self, space: &AddressSpace) {
+    fn unmap(&self, space: &SharedSpace) {
         let (platform, before) = (self.system.platform(), self.stats(space));
         // SAFETY: the tables are in no TTBR, so nothing uses the addresses.
         let unmap = || unsafe { space.unmap(&platform, START, self.pages()) };
@@ -141,7 +141,7 @@ impl Copies<'_> {
         report::window("unmap_tables", &window, &[self.leaves(before), tables[0], tables[1]]);
     }
 
-    fn stats(&self, space: &AddressSpace) -> Stats {
+    fn stats(&self, space: &SharedSpace) -> Stats {
         space.stats(&self.system.platform())
     }
 
@@ -151,7 +151,7 @@ impl Copies<'_> {
     }
 
     /// Gives all tables back.
-    fn discard(&self, space: &AddressSpace) {
+    fn discard(&self, space: &SharedSpace) {
         // SAFETY: the root of a tree that was adopted; as it was never in a TTBR, no walker reaches it. It is not
         // used again.
         let tree =
@@ -163,7 +163,7 @@ impl Copies<'_> {
 /// Iterates over the valid leaves, joined into runs.
 struct Runs<'a> {
     system: &'a System<'a>,
-    space: &'a AddressSpace,
+    space: &'a SharedSpace,
     /// Those collected, and how many of them have been returned.
     found: ArrayVec<Run, RUNS>,
     behind: usize,
@@ -172,7 +172,7 @@ struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    fn of(system: &'a System<'a>, space: &'a AddressSpace) -> Self {
+    fn of(system: &'a System<'a>, space: &'a SharedSpace) -> Self {
         Self { system, space, found: ArrayVec::new(), behind: 0, next: START }
     }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 use kernel::stress::Random;
-use linmap::{AddressSpace, Attributes, Change, ChangeError, Half, Pa, Va};
+use linmap::{Attributes, Change, ChangeError, Half, Pa, SharedSpace, Va};
 
 use super::area_holds;
 use super::counted::has_room;
@@ -61,7 +61,7 @@ fn bytes(system: &System<'_>) -> u64 {
 
 struct All<'a> {
     meter: &'a Meter<'a>,
-    space: AddressSpace,
+    space: SharedSpace,
     pages: u64,
 }
 

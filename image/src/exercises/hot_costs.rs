@@ -7,7 +7,7 @@ use core::fmt;
 use core::ops::Range;
 
 use linmap::{
-    AddressSpace, ChangeError, CreateError, Frame, Half, Hotplug, Layout, LayoutError, Leaves, Pa, Policy,
+    ChangeError, CreateError, Frame, Half, Hotplug, Layout, LayoutError, Leaves, Pa, Policy, SharedSpace,
     Stats, Tree, create,
 };
 
@@ -86,11 +86,11 @@ pub(super) fn count(system: &System<'_>) -> Result<(), Wrong> {
 /// Does something with an address space that no CPU is on, and gives its tables back.
 pub(super) fn in_a_space<R>(
     system: &System<'_>,
-    work: impl FnOnce(&AddressSpace) -> Result<R, Wrong>,
+    work: impl FnOnce(&SharedSpace) -> Result<R, Wrong>,
 ) -> Result<R, Wrong> {
     let (frames, g) = (system.frames, system.geometry);
     let tree = Tree::empty(frames, g, Half::Upper);
-    let space = AddressSpace::adopt(tree.map_err(|e| Wrong::Create(e.into()))?);
+    let space = SharedSpace::adopt(tree.map_err(|e| Wrong::Create(e.into()))?);
     space.set_policy(system.space.policy());
     let result = work(&space);
     // SAFETY: the root of a tree that no CPU has loaded.
@@ -101,7 +101,7 @@ pub(super) fn in_a_space<R>(
 /// Creates a map of some RAM, and counts it.
 fn created(
     system: &System<'_>,
-    space: &AddressSpace,
+    space: &SharedSpace,
     (ram, leaves): (Range<Pa>, Leaves),
 ) -> Result<Window, Wrong> {
     let mut ram = [ram];
@@ -118,7 +118,7 @@ fn layout<'r>(system: &System<'_>, ram: &'r mut [Range<Pa>]) -> Result<Layout<'r
 }
 
 /// Adds RAM and removes it, and counts both.
-fn comes_and_goes(system: &System<'_>, space: &AddressSpace, ram: &Range<Pa>) -> Result<[Window; 2], Wrong> {
+fn comes_and_goes(system: &System<'_>, space: &SharedSpace, ram: &Range<Pa>) -> Result<[Window; 2], Wrong> {
     let (platform, mut before) = (system.platform(), [BEFORE]);
     let hotplug = Hotplug::new(space, &layout(system, &mut before)?);
     let stats = space.stats(&platform);

@@ -5,7 +5,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use linmap::{AddressSpace, Combined, Frame, Half, Policy, Tree};
+use linmap::{Combined, Frame, Half, Policy, SharedSpace, Tree};
 
 use super::tally::Tally;
 use super::watched::{Watch, Watched};
@@ -59,16 +59,16 @@ impl Watch for Nothing {}
 
 impl Meter<'_> {
     /// Returns a map of nothing, in which leaves change their sizes live.
-    pub(super) fn empty(&self, half: Half) -> Option<AddressSpace> {
+    pub(super) fn empty(&self, half: Half) -> Option<SharedSpace> {
         let System { frames, geometry, .. } = self.system;
         let tree = Tree::empty(*frames, *geometry, half);
-        let space = AddressSpace::adopt(self.tally.done(tree, "no table")?);
+        let space = SharedSpace::adopt(self.tally.done(tree, "no table")?);
         space.set_policy(Policy::Live);
         Some(space)
     }
 
     /// Gives all tables of such a map back.
-    pub(super) fn discard(&self, space: AddressSpace, half: Half) {
+    pub(super) fn discard(&self, space: SharedSpace, half: Half) {
         let System { frames, geometry, .. } = self.system;
         // SAFETY: the root of a tree that was adopted; as it was never in a TTBR, no walker reaches it. It is not
         // used again.

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{AddressSpace, Change, ChangeError, ChangeFlags, Policy, Reason, Va};
+use linmap::{Change, ChangeError, ChangeFlags, Policy, Reason, SharedSpace, Va};
 
 use super::counted::counted;
 use super::scratch::scratch;
@@ -54,7 +54,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
 
 struct Test<'a> {
     system: &'a System<'a>,
-    space: &'a AddressSpace,
+    space: &'a SharedSpace,
     tally: &'a Tally<'a>,
     start: Va,
     /// The times that a CPU took its page out.

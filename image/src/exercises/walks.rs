@@ -1,7 +1,7 @@
 //! The costs of walks: addresses are translated one by one, as a kernel does to find out what is mapped somewhere.
 
 use kernel::stress::Random;
-use linmap::{AddressSpace, Pa, Va};
+use linmap::{Pa, SharedSpace, Va};
 
 use super::counted::counted;
 use super::tally::Tally;
@@ -30,7 +30,7 @@ pub(crate) fn count_in(
     tally: &Tally<'_>,
     system: &System<'_>,
     name: &str,
-    space: &AddressSpace,
+    space: &SharedSpace,
     (start, bytes): (Va, u64),
     backing: impl Fn(Va) -> Pa,
 ) {
@@ -48,6 +48,6 @@ pub(crate) fn count_in(
 }
 
 /// Returns the memory that an address is mapped to.
-fn translate(system: &System<'_>, space: &AddressSpace, va: Va) -> Option<Pa> {
+fn translate(system: &System<'_>, space: &SharedSpace, va: Va) -> Option<Pa> {
     space.translate(&system.platform(), va)
 }

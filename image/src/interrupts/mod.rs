@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use kernel_plan::gic::InterruptController;
 use kernel_plan::machine::Machine;
 use linmap::arm64::Uses;
-use linmap::{AddressSpace, Dsb, Platform};
+use linmap::{Dsb, Platform, SharedSpace};
 use spin::Once;
 
 use self::error::Error;
@@ -127,7 +127,7 @@ pub(crate) fn handling() -> Uses {
 pub(crate) fn start<P: Platform>(
     machine: &Machine,
     pa_bits: u32,
-    space: &AddressSpace,
+    space: &SharedSpace,
     platform: &P,
 ) -> Result<(), Error> {
     let given = machine.interrupts.as_ref().ok_or(Error::NoController)?;

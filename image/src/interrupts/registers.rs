@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use kernel_plan::gic::place;
 use kernel_plan::ranges::Ranges;
-use linmap::{AddressSpace, Attributes, Pa, Platform, Va};
+use linmap::{Attributes, Pa, Platform, SharedSpace, Va};
 
 use super::error::Error;
 use crate::clock::comes_true;
@@ -79,14 +79,14 @@ impl Registers {
 pub(super) struct Mapper<'a, P> {
     ram: &'a Ranges,
     pa_bits: u32,
-    space: &'a AddressSpace,
+    space: &'a SharedSpace,
     platform: &'a P,
     /// The next free address.
     next: u64,
 }
 
 impl<'a, P: Platform> Mapper<'a, P> {
-    pub(super) const fn new(ram: &'a Ranges, pa_bits: u32, space: &'a AddressSpace, platform: &'a P) -> Self {
+    pub(super) const fn new(ram: &'a Ranges, pa_bits: u32, space: &'a SharedSpace, platform: &'a P) -> Self {
         Self { ram, pa_bits, space, platform, next: REGISTERS_VA }
     }
 

@@ -8,8 +8,8 @@ use std::vec::Vec;
 use core::convert::Infallible;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Remake,
-    Tree, Va,
+    Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Remake, SharedSpace, Tree,
+    Va,
 };
 
 use crate::stress::step::{Operation, Pages, Step};
@@ -60,7 +60,7 @@ fn a_range_is_cut_before_what_is_refused() {
 struct Map<'m> {
     memory: &'m HostMemory,
     geometry: Geometry,
-    space: AddressSpace,
+    space: SharedSpace,
     pages: Pages,
 }
 
@@ -131,7 +131,7 @@ fn the_library_does_what_the_model_says() {
         let memory = HostMemory::new(geometry, 400);
         let empty = Tree::empty(&memory, geometry, Half::Upper).unwrap();
         let pages = Pages { linear: 1500, vmalloc: 1100 };
-        let map = Map { memory: &memory, geometry, space: AddressSpace::adopt(empty), pages };
+        let map = Map { memory: &memory, geometry, space: SharedSpace::adopt(empty), pages };
         map.space.set_policy(Policy::Live);
         let bytes: Vec<AtomicU8> = (0..pages.all()).map(|_| AtomicU8::new(0)).collect();
         let model = Model(&bytes);

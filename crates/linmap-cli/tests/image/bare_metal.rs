@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Change, Decision, Geometry, Granule, Half, Layout, MarkedRange, OaFormat, Pa, Rodata,
+    Change, Decision, Geometry, Granule, Half, Layout, MarkedRange, OaFormat, Pa, Rodata, SharedSpace,
     SplitFallback, Tree, Va,
 };
 use object::read::elf::ElfFile64;
@@ -52,7 +52,7 @@ fn expected(never_aborts: bool, page: Va) -> String {
     let layout = Layout::new(g, &mut ram, &mut [], read_only(), Rodata::Full).expect("a layout");
     let decision = Decision::on_boot_cpu(never_aborts, Rodata::Full, SplitFallback::Pages);
     let tree = Tree::build(&memory, g, Half::Upper, layout.runs(decision.leaves())).expect("pages enough");
-    let (space, platform) = (AddressSpace::adopt(tree), memory.platform());
+    let (space, platform) = (SharedSpace::adopt(tree), memory.platform());
     space.set_policy(decision.policy);
     // SAFETY: no CPU uses these tables.
     unsafe { space.protect(&platform, page, 1, Change::READ_ONLY) }.expect("a change");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, Stats, Tree, create, linear_range,
+    Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, SharedSpace, Stats, Tree, create, linear_range,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Prediction {
 
         let memory = HostMemory::new(g, planned.tables as usize + 2);
         let empty = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-        let space = AddressSpace::adopt(empty);
+        let space = SharedSpace::adopt(empty);
         // SAFETY: no CPU uses these tables.
         let made = unsafe { create(&space, &memory.platform(), &layout, self.leaves) }.expect("a map");
         assert_eq!(made, planned, "{what}: the plan is what was built");

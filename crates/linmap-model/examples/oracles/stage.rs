@@ -1,7 +1,7 @@
 //! A machine with a small map that all CPUs use, on which the library carries out operations: the log of each run.
 
 use linmap::{
-    AddressSpace, Attributes, Geometry, Granule, Half, LeafSize, Level, OaFormat, Pa, Policy, Run, Tree, Va,
+    Attributes, Geometry, Granule, Half, LeafSize, Level, OaFormat, Pa, Policy, Run, SharedSpace, Tree, Va,
 };
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, Setup, read_log};
 use test_support::Log;
@@ -33,7 +33,7 @@ impl Machine {
 pub(crate) struct Stage<'m> {
     pub(crate) cpu: OnCpu<'m>,
     pub(crate) g: Geometry,
-    pub(crate) space: AddressSpace,
+    pub(crate) space: SharedSpace,
 }
 
 impl Stage<'_> {
@@ -109,7 +109,7 @@ pub(crate) fn run(machine: &Machine, policy: Policy, work: impl FnOnce(&Stage<'_
     let runs = Stage::runs(g);
     let tree = Tree::build(&cpu, g, Half::Upper, runs.into_iter()).expect("enough table pages");
     cpu.announces(tree.root(), runs);
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(policy);
     // The table on which CPUs are parked.
     if policy == Policy::Park {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf,
-    Leaves, OaFormat, Pa, Platform, Policy, Region, Slot, Stats, Tree, Va,
+    Attributes, ChangeError, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Leaves,
+    OaFormat, Pa, Platform, Policy, Region, SharedSpace, Slot, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
@@ -218,7 +218,7 @@ struct Run<'m> {
     scene: &'m Scene,
     system: System<'m>,
     model: &'m Model,
-    space: AddressSpace,
+    space: SharedSpace,
     serial: Mutex<Serial>,
     /// By CPU: the counts when it took a lock last, while it asks for them; none if something was changing.
     counts: Mutex<Vec<Option<Stats>>>,
@@ -251,7 +251,7 @@ impl<'m> Run<'m> {
     fn new(scene: &'m Scene, model: &'m Model, g: Geometry) -> Self {
         let (cpu, callers) = (model.cpu(0), scene.callers.len());
         let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(scene.policy);
         if scene.fixed {
             space.fix_root();

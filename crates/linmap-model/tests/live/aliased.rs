@@ -1,6 +1,6 @@
 //! Changes of an area that the linear map follows, as values, and what each must do, by rules over ranges.
 
-use linmap::{AddressSpace, Aliased, Change, ChangeError, Geometry, Platform, Policy, Rodata, Va};
+use linmap::{Aliased, Change, ChangeError, Geometry, Platform, Policy, Rodata, SharedSpace, Va};
 
 use crate::flat::{Flat, Mapped, Walked};
 use crate::operation::{Circumstances, Operation, Prediction};
@@ -24,7 +24,7 @@ impl Set {
 
     pub(crate) fn run<P: Platform>(
         self,
-        space: &AddressSpace,
+        space: &SharedSpace,
         platform: &P,
         offset: u64,
         (va, pages): (Va, u64),

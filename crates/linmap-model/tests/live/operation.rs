@@ -1,8 +1,8 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, MemoryType,
-    Pa, Platform, Policy, Promise, RemakeError, RepaintError, Unaligned, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, MemoryType, Pa, Platform,
+    Policy, Promise, RemakeError, RepaintError, SharedSpace, Space, Unaligned, Va,
 };
 
 use crate::aliased::{self, Set};
@@ -90,6 +90,30 @@ pub(crate) enum What {
     Remake(Remade),
     /// To tags or from tags.
     SetTagged(bool),
+}
+
+/// Does what both forms of a space have, and something else with all other operations.
+macro_rules! of_both_forms {
+    ($self:ident, $space:ident, $platform:ident, ($va:ident, $pages:ident), $step:ident, $other:ident => $else:expr) => {
+        match $self.what {
+            What::Protect(change) => $space.protect($platform, $va, $pages, change)?,
+            What::SetValid(valid) => $space.set_valid($platform, $va, $pages, valid)?,
+            What::Change(change, flags) => $space.change($platform, $va, $pages, change, flags)?,
+            What::ChangePages(change, flags, list) => {
+                let pages = $self.listed(list, $space.geometry());
+                $space.change_pages($platform, pages.iter().copied(), change, flags)?;
+            }
+            What::Map(oa, attributes) => $space.map($platform, $va, $pages, Pa(oa), attributes)?,
+            What::Unmap => $space.unmap($platform, $va, $pages)?,
+            What::SplitToPages => $space.split_to_pages($platform, $va, $pages)?,
+            What::Collapse => $space.collapse($platform, $va, $pages)?,
+            What::SetTagged(tagged) => $space.set_tagged($platform, $va, $pages, tagged)?,
+            What::Remake(remade) if remade.linear.is_none() => {
+                $space.remake($platform, $va, $pages, remade.remake(), || remade.step($step))?;
+            }
+            $other => $else,
+        }
+    };
 }
 
 /// A list of pages: each so many pages after the last one, from the first or from the last on, perhaps followed by all
@@ -257,10 +281,39 @@ impl Operation {
         read_only && self.va <= va && va <= self.last(g)
     }
 
+    /// Returns true if an exclusive space has it, and leaves nothing for later.
+    pub(crate) fn is_of_both_forms(&self) -> bool {
+        let shared = match self.what {
+            What::SetPageValid(_)
+            | What::Flush
+            | What::HotRemove(_)
+            | What::Repaint(_)
+            | What::Aliased(..) => true,
+            What::Remake(remade) => remade.linear.is_some(),
+            _ => false,
+        };
+        !shared && !self.is_later()
+    }
+
+    /// Does it in an exclusive space, which has it.
+    pub(crate) fn run_alone<P: Platform>(
+        &self,
+        space: &mut Space,
+        platform: &P,
+        step: &mut dyn FnMut(),
+    ) -> Result<(), Refused> {
+        let (va, pages) = (Va(self.va), self.pages);
+        // SAFETY: as for `run`.
+        unsafe {
+            of_both_forms!(self, space, platform, (va, pages), step, other => unreachable!("{other:?}"));
+        }
+        Ok(())
+    }
+
     /// Does it. `step` is called where a remake calls its own.
     pub(crate) fn run<P: Platform>(
         &self,
-        space: &AddressSpace,
+        space: &SharedSpace,
         platform: &P,
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {
@@ -270,21 +323,12 @@ impl Operation {
         }
         // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
-            match self.what {
-                What::Protect(change) => space.protect(platform, va, pages, change)?,
-                What::SetValid(valid) => space.set_valid(platform, va, pages, valid)?,
+            of_both_forms!(self, space, platform, (va, pages), step, other => match other {
                 What::SetPageValid(valid) => {
                     assert_eq!(pages, 1, "it is of one page");
                     space.set_page_valid(platform, va, valid)?;
                 }
-                What::Change(change, flags) => space.change(platform, va, pages, change, flags)?,
-                What::ChangePages(change, flags, list) => {
-                    let pages = self.listed(list, space.geometry());
-                    space.change_pages(platform, pages.iter().copied(), change, flags)?;
-                }
                 What::Flush => space.flush(platform, va, pages)?,
-                What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes)?,
-                What::Unmap => space.unmap(platform, va, pages)?,
                 What::HotRemove(offset) => {
                     let g = space.geometry();
                     let pa = |va: u64| Pa(va.wrapping_sub(offset));
@@ -293,17 +337,17 @@ impl Operation {
                     let hotplug = Hotplug::new(space, &layout.expect("RAM that is reached"));
                     hotplug.remove(platform, pa(self.va)..Pa(pa(self.last(g)).0 + 1))?;
                 }
-                What::SplitToPages => space.split_to_pages(platform, va, pages)?,
-                What::Collapse => space.collapse(platform, va, pages)?,
                 What::Repaint(keep) => {
                     let keep = keep.map(|(first, last)| (Va(first), Va(last)));
                     let range = (va, Va(self.last(space.geometry())));
                     _ = space.repaint(platform, range, keep.as_slice())?;
                 }
-                What::SetTagged(tagged) => space.set_tagged(platform, va, pages, tagged)?,
-                What::Remake(remade) => remade.run(space, platform, (va, pages), step)?,
-                What::Aliased(..) => unreachable!("it has returned"),
-            }
+                What::Remake(remade) => {
+                    let offset = remade.linear.expect("without aliases it is of both forms");
+                    remade.run(space, platform, (va, pages, offset), step)?;
+                }
+                other => unreachable!("{other:?} has been done"),
+            });
         }
         Ok(())
     }

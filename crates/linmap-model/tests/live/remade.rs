@@ -4,8 +4,8 @@
 //! other return; the second has it as it shall be.
 
 use linmap::{
-    AddressSpace, Aliased, Attributes, ChangeError, Geometry, MemoryType, Pa, Platform, Remake, RemakeError,
-    Rodata, Unaligned, Va,
+    Aliased, Attributes, ChangeError, Geometry, MemoryType, Pa, Platform, Remake, RemakeError, Rodata,
+    SharedSpace, Unaligned, Va,
 };
 
 use test_support::Random;
@@ -32,7 +32,7 @@ impl Remade {
     /// A remake that changes nothing but what is invalid.
     pub(crate) const NONE: Self = Self { to_type: None, bits: (0, 0), to: None, fails: false, linear: None };
 
-    fn remake(&self) -> Remake {
+    pub(crate) fn remake(&self) -> Remake {
         let bits = Remake::address_bits(self.bits.0, self.bits.1);
         let all = self.to_type.map_or(bits, |t| Remake::memory_type(t).and(bits));
         self.to.map_or(all, |to| all.and(Remake::to(Pa(to))))
@@ -56,34 +56,29 @@ impl Remade {
         }
     }
 
-    /// Does it. `step` is called where its own would be.
+    /// Its own step, which calls this one.
+    pub(crate) fn step(&self, step: &mut dyn FnMut()) -> Result<(), ()> {
+        step();
+        if self.fails { Err(()) } else { Ok(()) }
+    }
+
+    /// Does it with the aliases in the linear map, which has physical memory at this offset. `step` is called where its own would be.
     ///
     /// # Safety
     ///
     /// No CPU uses the addresses.
     pub(crate) unsafe fn run<P: Platform>(
         &self,
-        space: &AddressSpace,
+        space: &SharedSpace,
         platform: &P,
-        (va, pages): (Va, u64),
+        (va, pages, offset): (Va, u64, u64),
         step: &mut dyn FnMut(),
     ) -> Result<(), RemakeError<()>> {
-        let own = || {
-            step();
-            if self.fails { Err(()) } else { Ok(()) }
-        };
+        // Whatever permissions follow.
+        let aliased =
+            Aliased::new(space, offset, Rodata::Off).sharing_bits(aliased::shared(space.geometry()));
         // SAFETY: the caller's promise.
-        unsafe {
-            match self.linear {
-                None => space.remake(platform, va, pages, self.remake(), own),
-                // Whatever permissions follow.
-                Some(offset) => {
-                    let shared = aliased::shared(space.geometry());
-                    let aliased = Aliased::new(space, offset, Rodata::Off).sharing_bits(shared);
-                    aliased.remake(platform, va, pages, self.remake(), own)
-                }
-            }
-        }
+        unsafe { aliased.remake(platform, va, pages, self.remake(), || self.step(step)) }
     }
 
     /// Returns the error that the arguments alone cause.
@@ -139,7 +134,8 @@ pub(crate) fn predict(
     let may_be_executable = Circumstances { write_execute: true, ..now };
     let judged = match linear {
         Some(offset) => aliased::in_order(flat, area, (offset, g), Set::ReadOnly, may_be_executable),
-        None => contents(flat, area, now),
+        // A hole is found before what would be writable and executable.
+        None => contents(flat, area, may_be_executable),
     };
     let mut all = [&area].into_iter().chain(&aliases);
     if let Err(error) = judged.and_then(|()| all.try_for_each(|&range| contents(flat, range, now))) {

@@ -64,6 +64,7 @@ fn on_a_machine(seed: u64) {
     for sequence in 1..=A_MACHINE {
         let policy = any_policy(half, &mut random);
         world.set_policy(policy);
+        world.set_alone(random.one_in(4));
         for _ in 0..random.below(6) + 3 {
             any_circumstances(&mut world, &mut random);
             let operation = without_clean_leaves(any_operation(&world, &mut random), &cores);

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow::Continue;
 
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Dsb, Entry, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
-    Platform, Policy, Promise, Region, Remaking, Stats, TableAttributes, TableLimits, Tree, Va,
+    Attributes, ChangeError, Dsb, Entry, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Platform,
+    Policy, Promise, Region, Remaking, SharedSpace, Space, Stats, TableAttributes, TableLimits, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 use test_support::with_locks;
@@ -18,7 +18,7 @@ use crate::remade;
 pub(crate) struct World<'m> {
     model: &'m Model,
     pub(crate) g: Geometry,
-    pub(crate) space: AddressSpace,
+    pub(crate) space: SharedSpace,
     pub(crate) half: Half,
     cores: u8,
     /// The number of locks of callers: 1, 8 or 64.
@@ -38,6 +38,8 @@ pub(crate) struct World<'m> {
     /// The number of table pages, and the number that the next operation can take.
     tables: usize,
     frames: Option<usize>,
+    /// True if operations are those of an exclusive space, as far as it has them.
+    is_alone: bool,
     /// The operations so far, printed if the test fails.
     pub(crate) history: Vec<String>,
 }
@@ -103,7 +105,7 @@ impl<'m> World<'m> {
         let Machine { model, cores, tables } = machine;
         let (g, cpu, cores, tables) = (model.geometry(), model.cpu(0), *cores, *tables);
         let tree = Tree::build(&cpu, g, half, core::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         cpu.dsb(Dsb::Ishst);
         let register = if half == Half::Upper { Register::Ttbr1 } else { Register::Ttbr0 };
         // The table on which CPUs are parked.
@@ -137,6 +139,7 @@ impl<'m> World<'m> {
             fixed_root: None,
             tables,
             frames: None,
+            is_alone: false,
             history: Vec::new(),
         };
         world.walked = world.walk(world.all());
@@ -161,6 +164,37 @@ impl<'m> World<'m> {
     pub(crate) fn set_locks(&mut self, locks: usize) {
         self.history.push(format!("locks {locks}"));
         self.locks = locks;
+    }
+
+    /// From here on operations are those of an exclusive space, or of one that many share.
+    pub(crate) fn set_alone(&mut self, is_alone: bool) {
+        self.history.push(format!("alone: {is_alone}"));
+        self.is_alone = is_alone;
+    }
+
+    /// The tables as an exclusive space.
+    fn alone(&self) -> Space {
+        // SAFETY: nothing else uses the tables until the operation on it is done.
+        let space = unsafe { Space::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
+        let mut space = space.expect("pages of that size");
+        space.set_policy(self.space.policy());
+        space.allow_write_execute(self.write_execute);
+        space.set_table_attributes(self.space.table_attributes());
+        space
+    }
+
+    /// Counts what an operation on an exclusive space has left.
+    fn count_anew(&mut self) {
+        let (policy, attributes) = (self.space.policy(), self.space.table_attributes());
+        // SAFETY: the tables are those of the value that this one replaces.
+        let space = unsafe { SharedSpace::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
+        self.space = space.expect("pages of that size");
+        self.space.set_policy(policy);
+        self.space.allow_write_execute(self.write_execute);
+        self.space.set_table_attributes(attributes);
+        if self.fixed_root.is_some() {
+            self.space.fix_root();
+        }
     }
 
     /// Lets the root stay where it is.
@@ -299,16 +333,26 @@ impl<'m> World<'m> {
         cpu.begins(self.space.root(), operation.name(), &self.effective(changes));
         let events = self.model.events();
         let mut steps = 0;
-        let result = operation.run(&self.space, platform, &mut || {
+        let is_alone = self.is_alone && operation.is_of_both_forms() && !self.space.has_pending();
+        let mut alone = is_alone.then(|| self.alone());
+        let mut step = || {
             steps += 1;
-            self.out(cpu, operation, &prediction);
-        });
+            self.out(cpu, operation, &prediction, is_alone);
+        };
+        let result = match &mut alone {
+            // No lock is held, which the platform would miss.
+            Some(space) => operation.run_alone(space, &cpu, &mut step),
+            None => operation.run(&self.space, platform, &mut step),
+        };
         // A DSB and an ISB, or nothing: then there was no store.
         let stored = self.model.events() - events > if result.is_ok() { 2 } else { 0 };
         cpu.done(result.is_ok());
         assert_eq!(steps > 0, result.is_ok() && self.is_remade(operation, &prediction) || is_step(result));
         self.model.limit_frames(None);
         self.history.push(format!("  {result:x?}"));
+        if is_alone {
+            self.count_anew();
+        }
         if stored {
             self.renew(operation, result);
         }
@@ -360,12 +404,14 @@ impl<'m> World<'m> {
     }
 
     /// The step of a remake: all of it is out, and no TLB has it. Then it comes back, or stays so.
-    fn out(&self, cpu: OnCpu<'_>, operation: &Operation, prediction: &Prediction) {
+    fn out(&self, cpu: OnCpu<'_>, operation: &Operation, prediction: &Prediction, is_alone: bool) {
         let ranges = operation.ranges(&self.flat, self.g);
         cpu.done(true);
         for &(first, last) in &ranges {
             for va in [first, last] {
-                assert_eq!(self.space.remaking(&cpu, Va(va)), Some(Remaking::UnderWay), "at {va:#x}");
+                // Nobody but the caller of an exclusive space would ask.
+                let said = if is_alone { Remaking::Failed } else { Remaking::UnderWay };
+                assert_eq!(self.space.remaking(&cpu, Va(va)), Some(said), "at {va:#x}");
             }
         }
         let back = ranges.into_iter().flat_map(|range| changes(&prediction.flat, range)).collect();

@@ -13,14 +13,14 @@ use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
+use crate::batch::TlbBatch;
+use crate::edit::{Editor, Ends, Guard, InPlace, Needs, Stop, Survey, Surveyor};
 use crate::format::{LeafChange, Level, Span};
-use crate::live::{Ends, InPlace, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch};
-use crate::platform::Platform;
 use crate::read::Table;
 
 /// A change of both sides in one hold.
-pub(crate) struct BothSides<'a, P: Platform> {
-    pub(crate) locked: &'a Locked<'a, P>,
+pub(crate) struct BothSides<'a, G: Guard> {
+    pub(crate) editor: &'a Editor<'a, G>,
     pub(crate) sides: &'a Sides,
     /// True until an attempt has said how many table pages it wishes for.
     pub(crate) wishes: &'a Cell<bool>,
@@ -57,62 +57,62 @@ impl Findings {
     }
 }
 
-impl<P: Platform> BothSides<'_, P> {
+impl<G: Guard> BothSides<'_, G> {
     /// Finds aliases and checks every failure except allocation and parking. Stores nothing.
     ///
     /// # Errors
     ///
     /// The area or an alias must not change in this way, it takes more locks, or it is too long for one hold.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
-        let (locked, &Sides { span, area, .. }) = (self.locked, self.sides);
-        let (mut locks, mut any, budget) = (locked.locks, false, Budget::new(P::HOLD));
-        found.area = Extents::visit(locked, &self.way, (area, span), &budget, &mut |extent| {
+        let (editor, &Sides { span, area, .. }) = (self.editor, self.sides);
+        let (mut cover, mut any, budget) = (editor.guard.cover(), false, Budget::new(G::HOLD));
+        found.area = Extents::visit(editor, &self.way, (area, span), &budget, &mut |extent| {
             // What the first one costs is in every hold.
             if core::mem::replace(&mut any, true) {
                 budget.take(Budget::EXTENT)?;
             }
             let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
-            let needed = LockSet::of::<P>(reach.alias);
-            if !locked.locks.has(needed) {
+            let needed = G::for_stores(reach.alias);
+            if !editor.guard.cover().has(needed) {
                 // All that are missing are taken at once.
-                locks = locks.and(needed);
+                cover = cover.and(needed);
                 return Ok(());
             }
             self.survey_alias(&reach, found, &budget)
         })?;
-        if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
+        Ok(editor.has(cover)?)
     }
 
     /// Does so for one alias, if the linear map has any of it.
     fn survey_alias(&self, reach: &Reach, found: &mut Findings, budget: &Budget) -> Result<(), Stop> {
-        let (locked, alias, span) = (self.locked, reach.alias, self.sides.span);
-        if locked.is_claimed(alias) {
+        let (editor, alias, span) = (self.editor, reach.alias, self.sides.span);
+        if editor.guard.is_claimed(alias) {
             return Err(Needs::Patience.into());
         }
-        let way = locked.deepest(locked.root(), alias);
+        let way = editor.deepest(editor.root(), alias);
         let mut surveyor = Surveyor::new(self.sides.aliases, budget.left());
-        surveyor.add(locked, &way, (alias, alias))?;
+        surveyor.add(editor, &way, (alias, alias))?;
         budget.keep(surveyor.left());
         let survey = surveyor.found();
         if !reach.is_mapped(survey)? {
             return Ok(());
         }
         // Also where it does not change: an alias that is read-only must not be writable in a TLB.
-        locked.settle(alias);
+        editor.guard.settle(editor, alias);
         found.overlap |= found.alias.is_some_and(|(before, _)| alias.first <= before.last);
         found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
         (found.extents, found.alias) = (found.extents + 1, Some((alias, way)));
         if survey.changes() {
-            locked.mark(alias);
+            editor.guard.mark(alias);
         }
         if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
-            let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
-            found.frames += if had == 0 { Cuts::frames(locked, self.sides.aliases, alias) } else { had };
+            let had = if found.extents == 1 { editor.reserve.count() } else { 0 };
+            found.frames += if had == 0 { Cuts::frames(editor, self.sides.aliases, alias) } else { had };
         }
         // The tables that replace leaves at its ends.
         if survey.splits() && found.extents > 1 {
-            budget.take(locked.geometry.entries(Level::PAGE) / 8)?;
+            budget.take(editor.geometry.entries(Level::PAGE) / 8)?;
         }
         found.aliases.include(survey);
         Ok(())
@@ -124,24 +124,24 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// CPUs that do not park, it takes more locks or table pages, or these are too many for one hold.
     fn cut(&self, found: &Findings) -> Result<(), Stop> {
-        let (locked, policy) = (self.locked, self.locked.policy);
-        locked.may_resize(policy, found.in_use())?;
+        let (editor, policy) = (self.editor, self.editor.policy);
+        editor.may_resize(policy, found.in_use())?;
         if !found.aliases.splits() && !found.area.splits() {
             return Ok(());
         }
-        let had = locked.reserve.count();
+        let had = editor.reserve.count();
         if self.wishes.take() && found.frames > had {
             let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
-        let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
+        let mut cuts = Cuts::new(editor, [self.sides.area, self.sides.aliases]);
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
             Err(error) => Err(cuts.undone(error)),
         }
     }
 
-    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
+    fn add_to(&self, cuts: &mut Cuts<'_, G>, found: &Findings) -> Result<(), Stop> {
         if found.aliases.splits() {
             self.each_alias(found, &mut |alias, _| cuts.add(self.sides.aliases, alias))?;
         }
@@ -161,18 +161,18 @@ impl<P: Platform> BothSides<'_, P> {
             return each(*alias, way);
         }
         // They were counted by the survey.
-        let (locked, all) = (self.locked, Budget::new(usize::MAX));
+        let (editor, all) = (self.editor, Budget::new(usize::MAX));
         let mut of = |extent| {
             let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
-            let way = locked.deepest(locked.root(), reach.alias);
+            let way = editor.deepest(editor.root(), reach.alias);
             let first = Span { last: reach.alias.first, ..reach.alias };
-            let table = locked.deepest(way, first);
+            let table = editor.deepest(way, first);
             // All of it is mapped, or nothing.
             let is_mapped =
-                locked.load(&table, table.index_of(first.first)).is_leaf(locked.geometry, table.level);
+                editor.load(&table, table.index_of(first.first)).is_leaf(editor.geometry, table.level);
             if is_mapped { each(reach.alias, &way) } else { Ok(()) }
         };
-        Extents::visit(locked, &self.way, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
+        Extents::visit(editor, &self.way, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
 
     /// Changes both sides in this order.
@@ -201,11 +201,11 @@ impl<P: Platform> BothSides<'_, P> {
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), &self.sides.aliases);
-        Ends::new(self.locked, change, (way, alias)).resize(found.aliases.resizes, &mut batch)?;
+        Ends::new(self.editor, change, (way, alias)).resize(found.aliases.resizes, &mut batch)?;
         if found.aliases.in_place {
-            InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
+            InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.editor, way, alias);
         }
-        batch.finish(self.locked);
+        batch.finish(self.editor);
         Ok(())
     }
 
@@ -222,8 +222,8 @@ impl<P: Platform> BothSides<'_, P> {
         if found.area.changes() {
             let mut batch = TlbBatch::new();
             let alike = found.area.is_alike() && !found.within;
-            InPlace::new(self.sides.area, alike, &mut batch).run(self.locked, &self.way, self.sides.span);
-            batch.finish(self.locked);
+            InPlace::new(self.sides.area, alike, &mut batch).run(self.editor, &self.way, self.sides.span);
+            batch.finish(self.editor);
         }
     }
 
@@ -236,9 +236,9 @@ impl<P: Platform> BothSides<'_, P> {
         let mut batch = TlbBatch::new();
         let mut in_place = InPlace::new(self.sides.aliases, alike, &mut batch);
         _ = self.each_alias(found, &mut |alias, way| {
-            in_place.run(self.locked, way, alias);
+            in_place.run(self.editor, way, alias);
             Ok(())
         });
-        batch.finish(self.locked);
+        batch.finish(self.editor);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use crate::live::Stop;
+use crate::edit::Stop;
 
 /// The rest of a hold.
 pub(crate) struct Budget(Cell<usize>);

@@ -6,10 +6,10 @@
 //! are made together, or in one parking.
 
 use crate::build::discard;
+use crate::edit::{Editor, Guard, Needs, Resize, Stop, parks, tables_for_ends};
 use crate::format::{Descriptor, LeafChange, Span};
-use crate::live::{Locked, Needs, Resize, Stop, parks, tables_for_ends};
 use crate::plan::Policy;
-use crate::platform::{EntryUpdate, Platform};
+use crate::platform::EntryUpdate;
 use crate::read::Table;
 
 /// The number of leaves that are split in one hold, and so in one parking. Each needs at most two stores: one to
@@ -17,27 +17,27 @@ use crate::read::Table;
 const MOST: usize = EntryUpdate::MOST / 2;
 
 /// The pending stores.
-pub(crate) struct Cuts<'a, P: Platform> {
-    locked: &'a Locked<'a, P>,
+pub(crate) struct Cuts<'a, G: Guard> {
+    editor: &'a Editor<'a, G>,
     /// The changes that follow.
     changes: [LeafChange; 2],
     cuts: [Option<Resize>; MOST],
     used: usize,
 }
 
-impl<'a, P: Platform> Cuts<'a, P> {
+impl<'a, G: Guard> Cuts<'a, G> {
     /// Returns none, of leaves that these changes are made to later.
-    pub(crate) const fn new(locked: &'a Locked<'a, P>, changes: [LeafChange; 2]) -> Self {
-        Self { locked, changes, cuts: [None; MOST], used: 0 }
+    pub(crate) const fn new(editor: &'a Editor<'a, G>, changes: [LeafChange; 2]) -> Self {
+        Self { editor, changes, cuts: [None; MOST], used: 0 }
     }
 
     /// Returns the number of table pages that it takes to split the leaves at the ends of a span, if none has another end.
-    pub(crate) fn frames(locked: &Locked<'_, P>, change: LeafChange, span: Span) -> u64 {
+    pub(crate) fn frames(editor: &Editor<'_, G>, change: LeafChange, span: Span) -> u64 {
         let of = |va| {
-            let (table, index) = locked.entry_of(va);
-            let (old, leaf) = (locked.load(&table, index), table.span_of(index));
+            let (table, index) = editor.entry_of(va);
+            let (old, leaf) = (editor.load(&table, index), table.span_of(index));
             let stays = change.of(old, table.level) == old;
-            let tables = if stays { 0 } else { tables_for_ends(locked.geometry, table.level, leaf, span) };
+            let tables = if stays { 0 } else { tables_for_ends(editor.geometry, table.level, leaf, span) };
             (tables, leaf.last)
         };
         let (first, last) = of(span.first);
@@ -59,19 +59,19 @@ impl<'a, P: Platform> Cuts<'a, P> {
 
     /// Splits the leaf that contains one end of the span, if necessary. Returns the last address of that leaf.
     fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, Stop> {
-        let locked = self.locked;
-        let (table, index) = locked.entry_of(va);
-        let (old, at) = (locked.load(&table, index), table.span_of(index));
-        let members = locked.run(&table, old);
+        let editor = self.editor;
+        let (table, index) = editor.entry_of(va);
+        let (old, at) = (editor.load(&table, index), table.span_of(index));
+        let members = editor.run(&table, old);
         let run = members.map_or(at, |members| table.run_of(index, members));
         if change.of(old, table.level) == old || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
-        locked.state.owns(run)?;
-        locked.covers(run)?;
+        editor.tables().owns(run)?;
+        editor.covers(run)?;
         // All cuts of a leaf get the same tables, whichever of the changes they are for.
         let [one, other] = self.changes;
-        let replacement = locked.replacement(LeafChange::NONE, span);
+        let replacement = editor.replacement(LeafChange::NONE, span);
         let replacement = replacement.before(one, old, table.level).before(other, old, table.level);
         let known = self.known(&table, index, run);
         let dissolves = members.filter(|_| !known.dissolved);
@@ -115,10 +115,10 @@ impl<'a, P: Platform> Cuts<'a, P> {
 
     /// Gives back the replacement of an entry, if there is one.
     fn discard(&self, cut: &Resize) {
-        let locked = self.locked;
+        let editor = self.editor;
         if let Some(link) = cut.link {
             let below = (link, cut.table.level.down(1));
-            discard(locked.reserve, locked.geometry, locked.counters(), below);
+            discard(editor.reserve, editor.geometry, editor.guard.counters(), below);
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         match error {
             Stop::Needs(Needs::Frames(_)) => {
                 // All are in the reserve again. Cuts that share a leaf share tables, so the sum is not known.
-                let had = self.locked.reserve.count();
+                let had = self.editor.reserve.count();
                 Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
             }
             other => other,
@@ -146,7 +146,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         if parks(policy, in_use) {
             return self.carry_out_parked();
         }
-        Resize::all_in_place(self.locked, self.all(), true);
+        Resize::all_in_place(self.editor, self.all(), true);
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         let Some(first) = all.next() else { return Ok(()) };
         let mut cuts = [first; MOST];
         cuts[1..].iter_mut().zip(all).for_each(|(place, cut)| *place = cut);
-        Resize::all::<P, { EntryUpdate::MOST }>(self.locked, (Policy::Park, true), &cuts[..self.used], true)
+        Resize::all::<G, { EntryUpdate::MOST }>(self.editor, (Policy::Park, true), &cuts[..self.used], true)
     }
 }
 

@@ -2,9 +2,8 @@
 //! mapped to consecutive physical memory.
 
 use crate::alias::budget::Budget;
+use crate::edit::{Editor, Guard, LiveVisitor, Stop, Survey};
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
-use crate::live::{LiveVisitor, Locked, Stop, Survey};
-use crate::platform::Platform;
 use crate::read::{Table, visit_span};
 
 /// A walk of a range that must be mapped everywhere; present-invalid leaves count as mapped. It also surveys the range.
@@ -29,15 +28,15 @@ impl Extents {
     ///
     /// A hole; a descriptor that the library would not write; a change that is refused; more entries than are left; or
     /// the error of `each`. `each` may have been called for some extents by then.
-    pub(crate) fn visit<P: Platform>(
-        locked: &Locked<'_, P>,
+    pub(crate) fn visit<G: Guard>(
+        editor: &Editor<'_, G>,
         table: &Table,
         (change, span): (LeafChange, Span),
         budget: &Budget,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<Survey, Stop> {
         let mut extents = Self::new(change, span);
-        extents.go_on(locked, (table, span), budget, each)?;
+        extents.go_on(editor, (table, span), budget, each)?;
         extents.take_last().map_or(Ok(()), each)?;
         Ok(extents.found)
     }
@@ -47,14 +46,14 @@ impl Extents {
     /// # Errors
     ///
     /// As for [`visit`](Self::visit).
-    pub(crate) fn go_on<P: Platform>(
+    pub(crate) fn go_on<G: Guard>(
         &mut self,
-        locked: &Locked<'_, P>,
+        editor: &Editor<'_, G>,
         (table, part): (&Table, Span),
         budget: &Budget,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        visit_span(locked, table, part, &mut Walk { extents: self, part, budget, each })
+        visit_span(editor, table, part, &mut Walk { extents: self, part, budget, each })
     }
 
     /// Returns the last extent, once all of the range has been visited, and nothing after that.
@@ -71,56 +70,56 @@ struct Walk<'e> {
     each: &'e mut dyn FnMut(Span) -> Result<(), Stop>,
 }
 
-impl<P: Platform> LiveVisitor<P> for Walk<'_> {
+impl<G: Guard> LiveVisitor<G> for Walk<'_> {
     type Stop = Stop;
 
     #[inline(always)]
     fn leaves(
         &mut self,
-        locked: &Locked<'_, P>,
+        editor: &Editor<'_, G>,
         table: &Table,
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        self.entries(locked, table, (index, last), old)
+        self.entries(editor, table, (index, last), old)
     }
 
     /// A page table is visited at once, since there is nothing below it.
     #[inline(always)]
     fn enter(
         &mut self,
-        locked: &Locked<'_, P>,
+        editor: &Editor<'_, G>,
         table: &Table,
         index: usize,
         old: Descriptor,
     ) -> Result<bool, Stop> {
-        let below = locked.below(table, index, old);
+        let below = editor.below(table, index, old);
         if below.level != Level::PAGE {
             return Ok(true);
         }
-        let (first, last) = below.entries_of(self.part, locked.geometry);
-        self.entries(locked, &below, (first, last), locked.load(&below, first)).map(|_| false)
+        let (first, last) = below.entries_of(self.part, editor.geometry);
+        self.entries(editor, &below, (first, last), editor.load(&below, first)).map(|_| false)
     }
 }
 
 impl Walk<'_> {
-    /// Visits entries up to the next table descriptor, as [`each_leaf`](Locked::each_leaf) does.
+    /// Visits entries up to the next table descriptor, as [`each_leaf`](Editor::each_leaf) does.
     #[inline(never)]
-    fn entries<P: Platform>(
+    fn entries<G: Guard>(
         &mut self,
-        locked: &Locked<'_, P>,
+        editor: &Editor<'_, G>,
         table: &Table,
         at: (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        locked.each_leaf(table, at, old, |at, old| self.alike(locked, table, at, old))
+        editor.each_leaf(table, at, old, |at, old| self.alike(editor, table, at, old))
     }
 
     /// Visits the entries that continue the first.
     #[inline(always)]
-    fn alike<P: Platform>(
+    fn alike<G: Guard>(
         &mut self,
-        locked: &Locked<'_, P>,
+        editor: &Editor<'_, G>,
         table: &Table,
         (index, last): (usize, usize),
         old: Descriptor,
@@ -128,11 +127,11 @@ impl Walk<'_> {
         let first = self.part.first;
         let Extents { change, span, found, extent } = &mut *self.extents;
         let last = self.budget.last(index, last)?;
-        let end = index + consecutive(locked, table, (index, last), old);
+        let end = index + consecutive(editor, table, (index, last), old);
         self.budget.take(end - index)?;
-        found.leaves(locked, (*change, *span), (table, index, end - 1), old)?;
+        found.leaves(editor, (*change, *span), (table, index, end - 1), old)?;
         let from = table.span_of(index);
-        let Pa(oa) = old.oa(locked.geometry, table.level);
+        let Pa(oa) = old.oa(editor.geometry, table.level);
         let within = |va: u64| oa + (va - from.first);
         let visited = table.span_of(end - 1).last.min(span.last);
         let new = Span { first: within(from.first.max(first)), last: within(visited) };
@@ -150,8 +149,8 @@ impl Walk<'_> {
 
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes, in runs or not.
-fn consecutive<P: Platform>(
-    locked: &Locked<'_, P>,
+fn consecutive<G: Guard>(
+    editor: &Editor<'_, G>,
     table: &Table,
     (index, last): (usize, usize),
     first: Descriptor,
@@ -159,10 +158,10 @@ fn consecutive<P: Platform>(
     let step = 1 << table.shift;
     let is_alone = table.level != Level::PAGE || first == Descriptor::HOLE || index == last;
     // Pages that lie apart cost no more than this.
-    if is_alone || !is_next(locked.load(table, index + 1), first.0.wrapping_add(step)) {
+    if is_alone || !is_next(editor.load(table, index + 1), first.0.wrapping_add(step)) {
         return 1;
     }
-    series(locked, table, (index, last), first)
+    series(editor, table, (index, last), first)
 }
 
 /// Returns true if an entry is the next of a series, in a run or not.
@@ -172,16 +171,16 @@ fn is_next(entry: Descriptor, next: u64) -> bool {
 
 /// Returns the same for a page that is not the last.
 #[inline(never)]
-fn series<P: Platform>(
-    locked: &Locked<'_, P>,
+fn series<G: Guard>(
+    editor: &Editor<'_, G>,
     table: &Table,
     (index, last): (usize, usize),
     first: Descriptor,
 ) -> usize {
     let step = 1 << table.shift;
-    let (end, _) = locked.slots(table).series(Descriptor::CONTIGUOUS, (index, last), (first, step));
+    let (end, _) = editor.slots(table).series(Descriptor::CONTIGUOUS, (index, last), (first, step));
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
-    let bits = in_place_bits(locked.geometry.oa_format());
+    let bits = in_place_bits(editor.geometry.oa_format());
     if (first.0 ^ value(end - 1)) >> bits != 0 {
         // Beyond that address, the format moves high address bits to another field, so addition does not give the next
         // entry.

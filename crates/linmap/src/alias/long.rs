@@ -15,10 +15,9 @@ use core::slice::from_ref;
 use crate::alias::budget::Budget;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
+use crate::edit::{Call, ChangeError, Guard, InPlaceChange, Stop, Survey, TOGETHER, cut, store, surveyed};
 use crate::format::Span;
-use crate::live::{Call, ChangeError, InPlaceChange, LockSet, Stop, Survey, TOGETHER, cut, store, surveyed};
 use crate::plan::Policy;
-use crate::platform::Platform;
 
 /// The most aliases that are claimed together with their area.
 const MOST: usize = TOGETHER - 1;
@@ -55,12 +54,12 @@ impl Part {
 /// The change is refused; out of frames; CPUs that do not park, after some leaves may have been split; a claim in the way. If
 /// another caller changes an area of many aliases meanwhile, a part of it may have changed.
 #[cold]
-pub(crate) fn long<P: Platform>(
-    call: &mut Call<'_, P>,
+pub(crate) fn long<G: Guard>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
     order: [Side; 2],
 ) -> Result<(), ChangeError> {
-    let _kept = call.state.attention.keeps_cuts();
+    let _kept = call.guard.keeps_cuts();
     let seen = survey(call, sides)?;
     let whole = claim(call, sides, seen)?;
     if whole.area == sides.span {
@@ -93,10 +92,10 @@ pub(crate) fn long<P: Platform>(
 /// # Errors
 ///
 /// The area is not mapped, or must not change; the linear map has only a part of its memory; the first error of `each`.
-fn each_part<P: Platform>(
-    call: &mut Call<'_, P>,
+fn each_part<G: Guard>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
-    mut each: impl FnMut(&mut Call<'_, P>, &Part) -> Result<Span, ChangeError>,
+    mut each: impl FnMut(&mut Call<'_, G>, &Part) -> Result<Span, ChangeError>,
 ) -> Result<Part, ChangeError> {
     let first = first_part(call, sides)?;
     let mut done = each(call, &first)?;
@@ -114,11 +113,11 @@ fn each_part<P: Platform>(
 /// # Errors
 ///
 /// As for [`each_part`].
-pub(crate) fn each_aliases<P: Platform>(
-    call: &mut Call<'_, P>,
+pub(crate) fn each_aliases<G: Guard>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
     first: &Part,
-    mut each: impl FnMut(&mut Call<'_, P>, &[Span]) -> Result<(), ChangeError>,
+    mut each: impl FnMut(&mut Call<'_, G>, &[Span]) -> Result<(), ChangeError>,
 ) -> Result<(), ChangeError> {
     if first.area == sides.span {
         return each(call, first.aliases());
@@ -136,8 +135,8 @@ pub(crate) fn each_aliases<P: Platform>(
 /// # Errors
 ///
 /// As for [`long`].
-pub(crate) fn claim<P: Platform>(
-    call: &mut Call<'_, P>,
+pub(crate) fn claim<G: Guard>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
     mut before: Surveyed,
 ) -> Result<Part, ChangeError> {
@@ -145,7 +144,7 @@ pub(crate) fn claim<P: Platform>(
         let Surveyed { policy, part, area, aliases } = &before;
         if before.splits() {
             let in_use = aliases.resizes.or(area.resizes);
-            call.locked(LockSet::of::<P>(sides.span)).may_resize(*policy, in_use)?;
+            call.editor(G::for_stores(sides.span)).may_resize(*policy, in_use)?;
         }
         if aliases.splits() {
             each_aliases(call, sides, part, |call, aliases| {
@@ -188,8 +187,8 @@ impl Surveyed {
 /// # Errors
 ///
 /// As for [`each_part`].
-pub(crate) fn survey<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Result<Surveyed, ChangeError> {
-    let (policy, [mut area, mut aliases]) = (call.state.policy(), [Survey::default(); 2]);
+pub(crate) fn survey<G: Guard>(call: &mut Call<'_, G>, sides: &Sides) -> Result<Surveyed, ChangeError> {
+    let (policy, [mut area, mut aliases]) = (call.tables().policy(), [Survey::default(); 2]);
     let part = each_part(call, sides, |_, part| {
         area.include(&part.area_survey);
         aliases.include(&part.alias_survey);
@@ -203,12 +202,12 @@ pub(crate) fn survey<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Resu
 /// # Errors
 ///
 /// As for [`each_part`].
-fn first_part<P: Platform>(call: &mut Call<'_, P>, sides: &Sides) -> Result<Part, ChangeError> {
+fn first_part<G: Guard>(call: &mut Call<'_, G>, sides: &Sides) -> Result<Part, ChangeError> {
     let mut reaches = Reaches { sides, found: [const { None }; MOST], used: 0, last: None };
     let mut extents = Extents::new(sides.area, sides.span);
-    let walked = call.pieces(sides.span, |locked, piece| {
-        let at = (&locked.table_of(piece), piece);
-        extents.go_on(locked, at, &Budget::new(usize::MAX), &mut |extent| reaches.add(extent))
+    let walked = call.pieces(sides.span, |editor, piece| {
+        let at = (&editor.table_of(piece), piece);
+        extents.go_on(editor, at, &Budget::new(usize::MAX), &mut |extent| reaches.add(extent))
     });
     if let (Ok(()), Some(last)) = (walked, extents.take_last()) {
         _ = reaches.add(last);
@@ -249,8 +248,8 @@ impl Reaches<'_> {
 }
 
 /// Changes one side of a part, which the call has claimed, in one batch.
-fn change_side<P: Platform>(
-    call: &mut Call<'_, P>,
+fn change_side<G: Guard>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
     side: Side,
     part: &Part,

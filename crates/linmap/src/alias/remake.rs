@@ -13,11 +13,12 @@
 
 use crate::alias::long::{Part, claim, each_aliases, survey};
 use crate::alias::sides::Sides;
+use crate::edit::{Call, Caller, ChangeError, Guard, OutOrBack, RemakeError, Space, look, store};
 use crate::format::{Remade, Remake, Va};
-use crate::live::{AddressSpace, Call, ChangeError, OutOrBack, RemakeError, look, store};
 use crate::platform::Platform;
+use crate::share::SharedSpace;
 
-impl AddressSpace {
+impl SharedSpace {
     /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
     /// break-before-make (Arm ARM D8.17.1). Afterwards all of them are valid.
     ///
@@ -51,14 +52,48 @@ impl AddressSpace {
         remake: Remake,
         step: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), RemakeError<E>> {
-        let Some(span) = self.state().remade_span(va, pages, remake)? else { return Ok(()) };
-        let sides = Sides::alone(span);
-        remake_both(
-            &mut Call::new(self.state(), platform),
-            &sides,
-            &remake.of(span.first, self.geometry()),
-            step,
-        )
+        self.caller(platform).remake((va, pages), remake, step)
+    }
+}
+
+impl Space {
+    /// Changes the memory type of pages, bits of their output addresses, or where they lead, by way of break-before-make
+    /// ([`SharedSpace::remake`](crate::SharedSpace::remake)). `step` is called while the pages are invalid.
+    ///
+    /// # Errors
+    ///
+    /// As for [`SharedSpace::remake`](crate::SharedSpace::remake).
+    ///
+    /// # Safety
+    ///
+    /// As for [`SharedSpace::remake`](crate::SharedSpace::remake).
+    pub unsafe fn remake<P: Platform, E>(
+        &mut self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        remake: Remake,
+        step: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), RemakeError<E>> {
+        self.caller(platform).remake((va, pages), remake, step)
+    }
+}
+
+impl<G: Guard> Caller<'_, G> {
+    /// Remakes an area without aliases.
+    ///
+    /// # Errors
+    ///
+    /// As for [`SharedSpace::remake`].
+    pub(crate) fn remake<E>(
+        self,
+        (va, pages): (Va, u64),
+        remake: Remake,
+        step: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), RemakeError<E>> {
+        let Some(span) = self.tables().remade_span(va, pages, remake)? else { return Ok(()) };
+        let remade = remake.of(span.first, self.tables().geometry());
+        remake_both(&mut Call::new(self), &Sides::alone(span), &remade, step)
     }
 }
 
@@ -68,19 +103,19 @@ impl AddressSpace {
 ///
 /// The remake is refused; a claim in the way; the step's error.
 #[cold]
-pub(crate) fn remake_both<P: Platform, E>(
-    call: &mut Call<'_, P>,
+pub(crate) fn remake_both<G: Guard, E>(
+    call: &mut Call<'_, G>,
     sides: &Sides,
     remade: &Remade,
     step: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), RemakeError<E>> {
-    let (state, span) = (call.state, sides.span);
+    let span = sides.span;
     // Without a claim: is there anything to take out?
     let seen = survey(call, sides)?;
     if !look_at_both(call, (sides, false), &seen.part, remade)? {
         return Ok(());
     }
-    let kept = state.attention.keeps_cuts();
+    let kept = call.guard.keeps_cuts();
     let part = claim(call, sides, seen)?;
     let are_claimed = part.area == span;
     // Nobody merges what is claimed.
@@ -96,7 +131,7 @@ pub(crate) fn remake_both<P: Platform, E>(
     each_aliases(call, sides, &part, |call, aliases| store(call, &mut out, aliases, false))?;
     store(call, &mut OutOrBack::out(true), &[span], false)?;
     if let Err(error) = step() {
-        let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
+        let pages = ((span.last - span.first) >> call.tables().geometry().page_shift()) + 1;
         return Err(RemakeError::Step { va: Va(span.first), pages, error });
     }
     let mut back = OutOrBack::back(remade);
@@ -111,8 +146,8 @@ pub(crate) fn remake_both<P: Platform, E>(
 /// # Errors
 ///
 /// As for [`look`].
-fn look_at_both<P: Platform>(
-    call: &mut Call<'_, P>,
+fn look_at_both<G: Guard>(
+    call: &mut Call<'_, G>,
     (sides, are_cut): (&Sides, bool),
     part: &Part,
     remade: &Remade,
@@ -137,9 +172,9 @@ mod tests {
         Attributes, Change, Entry, Geometry, Granule, Half, Level, MemoryType, OaFormat, Pa, Remake,
         Unaligned,
     };
-    use crate::live::Remaking;
     use crate::plan::Policy;
     use crate::platform::host::HostMemory;
+    use crate::share::Remaking;
     use crate::tests::geometries;
     use test_support::prelude::*;
     extern crate std;
@@ -152,16 +187,16 @@ mod tests {
         Va(START.0 + (n << 12))
     }
 
-    fn leaf(space: &AddressSpace, memory: &HostMemory, va: Va) -> (Pa, MemoryType, bool) {
+    fn leaf(space: &SharedSpace, memory: &HostMemory, va: Va) -> (Pa, MemoryType, bool) {
         let Some((start, _, Entry::Leaf(leaf))) = space.entry(&memory.platform(), va) else { panic!("{va}") };
         (Pa(leaf.oa.0 + (va.0 - start.0)), leaf.attributes.memory_type(), leaf.valid)
     }
 
-    fn map() -> (AddressSpace, HostMemory) {
+    fn map() -> (SharedSpace, HostMemory) {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
         let memory = HostMemory::new(g, 16);
         let tree = Tree::build(&memory.platform(), g, Half::Upper, core::iter::empty()).expect("a page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
         unsafe { space.map(&memory.platform(), START, 1024, Pa(0x4000_0000), Attributes::RAM) }
@@ -330,7 +365,7 @@ mod tests {
             let memory = HostMemory::new(g, 16);
             let p = memory.platform();
             let tree = Tree::build(&p, g, Half::Upper, core::iter::empty()).expect("a page");
-            let space = AddressSpace::adopt(tree);
+            let space = SharedSpace::adopt(tree);
             space.set_policy(Policy::Live);
             let va = |n: u64| Va(start + (n << shift));
             // SAFETY: no CPU uses these tables.

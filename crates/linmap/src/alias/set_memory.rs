@@ -11,25 +11,26 @@ use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
 use crate::alias::remake::remake_both;
 use crate::alias::sides::{Side, Sides};
+use crate::edit::{Call, ChangeError, Cover, Guard, Reader, RemakeError, tables_for_ends};
 use crate::format::{Change, LeafChange, Remake, Span, Va};
-use crate::live::{AddressSpace, Call, ChangeError, LockSet, Reader, RemakeError, tables_for_ends};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
+use crate::share::{Hold, SharedSpace};
 
 /// An area whose pages the linear map has as well, and the operations that change the permissions of both.
 ///
-/// All methods do everything or nothing, as those of [`AddressSpace`] do, except when CPUs stop parking half way
-/// ([`set_memory_ro`](Self::set_memory_ro)). They cost as much as [`protect`](AddressSpace::protect) on both sides: two
+/// All methods do everything or nothing, as those of [`SharedSpace`] do, except when CPUs stop parking half way
+/// ([`set_memory_ro`](Self::set_memory_ro)). They cost as much as [`protect`](SharedSpace::protect) on both sides: two
 /// batches of invalidations if aliases change, otherwise one.
 ///
 /// ```
 /// use linmap::host::HostMemory;
-/// use linmap::{AddressSpace, Aliased, Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Rodata, Tree, Va};
+/// use linmap::{SharedSpace, Aliased, Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Rodata, Tree, Va};
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// let memory = HostMemory::new(g, 100);
 /// let platform = memory.platform();
-/// let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty())?);
+/// let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty())?);
 /// space.set_policy(Policy::Live);
 /// let (linear, area) = (linmap::linear_range(g).0, Va(0xffff_8000_0000_0000));
 /// // SAFETY (of this and what follows): no CPU uses these tables.
@@ -45,7 +46,7 @@ use crate::platform::Platform;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Aliased<'a> {
-    space: &'a AddressSpace,
+    space: &'a SharedSpace,
     offset: u64,
     range: (Va, Va),
     /// Bits of output addresses that are not of the memory.
@@ -76,7 +77,7 @@ impl<'a> Aliased<'a> {
     /// Returns the operations for areas of this address space, which also has the linear map. `offset` is the value to
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
-    pub const fn new(space: &'a AddressSpace, offset: u64, rodata: Rodata) -> Self {
+    pub const fn new(space: &'a SharedSpace, offset: u64, rodata: Rodata) -> Self {
         Self { space, offset, range: linear_range(space.geometry()), besides: 0, rodata }
     }
 
@@ -98,7 +99,7 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::protect`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// As for [`SharedSpace::protect`], for the area and for the aliases. Memory outside the linear map has no alias.
     /// Consecutive memory of which the linear map has only a part is refused as a hole. Translations and permissions
     /// are then as before, although leaves may have been split.
     ///
@@ -113,7 +114,7 @@ impl<'a> Aliased<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::protect`], for the pages by both addresses.
+    /// As for [`SharedSpace::protect`], for the pages by both addresses.
     pub unsafe fn set_memory_ro<P: Platform>(
         &self,
         platform: &P,
@@ -150,11 +151,11 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::protect`].
+    /// As for [`SharedSpace::protect`].
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::protect`].
+    /// As for [`SharedSpace::protect`].
     pub unsafe fn set_memory_x<P: Platform>(
         &self,
         platform: &P,
@@ -169,11 +170,11 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::protect`].
+    /// As for [`SharedSpace::protect`].
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::protect`].
+    /// As for [`SharedSpace::protect`].
     pub unsafe fn set_memory_nx<P: Platform>(
         &self,
         platform: &P,
@@ -213,11 +214,11 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::set_valid`].
+    /// As for [`SharedSpace::set_valid`].
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::set_valid`].
+    /// As for [`SharedSpace::set_valid`].
     pub unsafe fn set_memory_valid<P: Platform>(
         &self,
         platform: &P,
@@ -238,14 +239,14 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::remake`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// As for [`SharedSpace::remake`], for the area and for the aliases. Memory outside the linear map has no alias.
     /// Consecutive memory of which the linear map has only a part is refused as a hole. If the step fails, both sides stay
     /// invalid. Under [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each extent of memory whose ends are
     /// split.
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::remake`], for the pages by both addresses. No third address maps them.
+    /// As for [`SharedSpace::remake`], for the pages by both addresses. No third address maps them.
     pub unsafe fn remake<P: Platform, E>(
         &self,
         platform: &P,
@@ -258,19 +259,24 @@ impl<'a> Aliased<'a> {
             // SAFETY: the caller's promise.
             return unsafe { self.space.remake(platform, va, pages, remake, step) };
         };
-        let state = self.space.state();
-        let Some(span) = state.remade_span(va, pages, remake)? else { return Ok(()) };
+        let tables = self.space.tables();
+        let Some(span) = tables.remade_span(va, pages, remake)? else { return Ok(()) };
         // All leaves of both sides go out, whatever they are, and are cut for that.
         let sides = self.sides(span, bits, [LeafChange::REMOVE; 2]);
-        remake_both(&mut Call::new(state, platform), &sides, &remake.of(span.first, state.geometry()), step)
+        remake_both(
+            &mut Call::new(self.space.caller(platform)),
+            &sides,
+            &remake.of(span.first, tables.geometry()),
+            step,
+        )
     }
 
     /// Returns the locks of the area and of its first page's alias, and the number of table pages that it takes to cut the alias
     /// out of the leaf that this is in. Most areas take no more. An attempt without them would only find out that it takes them.
-    fn likely_needs<P: Platform>(&self, platform: &P, sides: &Sides) -> (LockSet, u64) {
-        let (g, own) = (self.space.geometry(), LockSet::of::<P>(sides.span));
+    fn likely_needs<P: Platform>(&self, platform: &P, sides: &Sides) -> (Cover, u64) {
+        let (g, own) = (self.space.geometry(), Hold::<P>::for_stores(sides.span));
         let looked_up = platform.read(|| {
-            let reader = Reader::without_version(self.space.state(), platform);
+            let reader = Reader::without_version(self.space.tables(), platform);
             let first = reader.translate(Va(sides.span.first))?.0;
             let last = first + (sides.span.last - sides.span.first);
             let alias = sides.reach(Span { first, last })?.alias;
@@ -278,7 +284,7 @@ impl<'a> Aliased<'a> {
         });
         let Some((alias, first, level)) = looked_up else { return (own, 0) };
         let leaf = Span { first, last: first + (g.level_size(level) - 1) };
-        let alias_lock = LockSet::one(LockSet::number::<P>(alias.first));
+        let alias_lock = Hold::<P>::for_stores(Span { last: alias.first, ..alias });
         (own.and(alias_lock), tables_for_ends(g, level, leaf, alias))
     }
 
@@ -290,7 +296,7 @@ impl<'a> Aliased<'a> {
 
     /// Returns true if the address space has the linear map, which the lower half has not.
     fn has_linear_map(&self) -> bool {
-        self.space.state().base() == linear_range(self.space.geometry()).0.0
+        self.space.tables().base() == linear_range(self.space.geometry()).0.0
     }
 
     /// Changes the pages, and their aliases before or after them.
@@ -309,20 +315,20 @@ impl<'a> Aliased<'a> {
             // SAFETY: the caller's promise.
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
-        let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
-        let state = self.space.state();
+        let Some(span) = self.space.tables().span(va, pages)? else { return Ok(()) };
+        let tables = self.space.tables();
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
-        state.may_change(change, va).and_then(|()| state.may_change(follows, va))?;
-        let sides = self.sides(span, 0, [state.leaf_change(change), state.leaf_change(follows)]);
-        let mut call = Call::new(state, platform);
+        tables.may_change(change, va).and_then(|()| tables.may_change(follows, va))?;
+        let sides = self.sides(span, 0, [tables.leaf_change(change), tables.leaf_change(follows)]);
+        let mut call = Call::new(self.space.caller(platform));
         let (locks, tables) = self.likely_needs(platform, &sides);
         // Without them the attempt says whether it takes them.
         _ = call.frames(tables);
         let wishes = Cell::new(true);
-        let done = call.attempts_with(locks, core::iter::once(span), |locked| {
-            locked.mark(span);
-            let way = locked.deepest(locked.root(), span);
-            let both = BothSides { locked, sides: &sides, wishes: &wishes, way };
+        let done = call.attempts_with(locks, core::iter::once(span), |editor| {
+            editor.guard.mark(span);
+            let way = editor.deepest(editor.root(), span);
+            let both = BothSides { editor, sides: &sides, wishes: &wishes, way };
             let mut found = Findings::default();
             both.survey(&mut found)?;
             both.change_both(alias.phases(), &found)

@@ -1,7 +1,7 @@
 //! The two sides of a change: the area, and the linear addresses of its memory. Pure.
 
+use crate::edit::{ChangeError, Survey};
 use crate::format::{LeafChange, Span, Va};
-use crate::live::{ChangeError, Survey};
 
 /// One of the two ways to reach the pages.
 #[derive(Clone, Copy)]

@@ -26,7 +26,7 @@ pub(crate) struct Replacement<'m, M> {
     pub(crate) span: Span,
     /// True if the part within the span becomes single pages.
     pub(crate) pages: bool,
-    pub(crate) counters: &'m Counters,
+    pub(crate) counters: Option<&'m Counters>,
 }
 
 /// Returns the number of tables that it takes to map, in pages, the part of a leaf at `level` that lies within `span`.
@@ -40,6 +40,14 @@ pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span)
 }
 
 impl<M: Memory> Replacement<'_, M> {
+    /// Counts, if anybody does.
+    #[inline(always)]
+    fn count(&self, count: impl FnOnce(&Counters)) {
+        if let Some(counters) = self.counters {
+            count(counters);
+        }
+    }
+
     /// Builds the tables that replace the leaf `old`, which is an entry of `above` and starts at `base`. Returns the
     /// descriptor of the topmost table.
     ///
@@ -69,7 +77,7 @@ impl<M: Memory> Replacement<'_, M> {
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
         let filled = self.fill(&table, slots, old.child(above.level, false), &part);
-        self.counters.table();
+        self.count(|counters| counters.table());
         let built = filled || self.change(&table, slots, &part);
         let link = Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above.level));
         if built { Ok(link) } else { Err(link) }
@@ -113,7 +121,8 @@ impl<M: Memory> Replacement<'_, M> {
         for (index, at) in [(part.first, part.start), (part.last, part.end)] {
             let run = &mut slots[index & !(members - 1)..][..members];
             if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
-                self.counters.dissolved(table.level, dissolve(run) as i64);
+                let members = dissolve(run) as i64;
+                self.count(|counters| counters.dissolved(table.level, members));
             }
             let entry = Descriptor(slots[index]);
             if at & ((1 << table.shift) - 1) == 0 {
@@ -134,7 +143,7 @@ impl<M: Memory> Replacement<'_, M> {
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) -> bool {
         let members = self.geometry.run_to_make_of(table.level, table.shift);
         if members == 1 {
-            self.counters.leaves(table.level, false, slots.len() as i64);
+            self.count(|counters| counters.leaves(table.level, false, slots.len() as i64));
             return self.series(table, slots, first, part);
         }
         let filled = self.series(table, slots, first.with_contiguous(), part);
@@ -154,8 +163,8 @@ impl<M: Memory> Replacement<'_, M> {
             }
             plain
         };
-        self.counters.leaves(table.level, true, (slots.len() - plain) as i64);
-        self.counters.leaves(table.level, false, plain as i64);
+        self.count(|counters| counters.leaves(table.level, true, (slots.len() - plain) as i64));
+        self.count(|counters| counters.leaves(table.level, false, plain as i64));
         filled
     }
 
@@ -224,7 +233,7 @@ impl<M: Memory> Replacement<'_, M> {
         let (Ok(link) | Err(link)) = built;
         if link != Descriptor::HOLE {
             slots[index] = link.0;
-            self.counters.leaves(table.level, false, -1);
+            self.count(|counters| counters.leaves(table.level, false, -1));
         }
         built.is_ok()
     }
@@ -249,7 +258,7 @@ impl<M: Memory> Replacement<'_, M> {
         let new = self.change.of(old, table.level);
         *slot = new.0;
         if new == Descriptor::HOLE {
-            self.counters.leaves(table.level, old.is_contiguous(), -1);
+            self.count(|counters| counters.leaves(table.level, old.is_contiguous(), -1));
         }
     }
 }
@@ -298,7 +307,7 @@ fn dissolve(runs: &mut [u64]) -> usize {
 pub(crate) fn discard<M: Memory>(
     memory: &M,
     g: Geometry,
-    counters: &Counters,
+    counters: Option<&Counters>,
     (link, level): (Descriptor, Level),
 ) -> u64 {
     // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
@@ -306,9 +315,9 @@ pub(crate) fn discard<M: Memory>(
     let mut tables = 0;
     give_back(memory, g, level, table, &mut |slots, level| {
         for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_leaf(g, level)) {
-            counters.leaves(level, entry.is_contiguous(), -1);
+            counters.inspect(|counters| counters.leaves(level, entry.is_contiguous(), -1));
         }
-        counters.no_table();
+        counters.inspect(|counters| counters.no_table());
         tables += 1;
     });
     tables

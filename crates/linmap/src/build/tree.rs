@@ -1,6 +1,6 @@
 //! A whole tree of tables, built off line in plain memory that no walker can reach.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use crate::build::builder::Builder;
 use crate::build::copy::{Copy, count_tables};
@@ -8,14 +8,14 @@ use crate::build::error::BuildError;
 use crate::build::fill;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
-use crate::format::{Geometry, Half, Level, Pa, Span, TableAttributes, Va};
+use crate::format::{Entry, Geometry, Half, Level, Pa, Span, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
-use crate::read::{Live, Table, translated};
+use crate::read::{Live, Table, count_live, translated, visit};
 
 /// A tree that no walker can reach. It owns all of its table pages.
 ///
-/// Publish it with [`AddressSpace`](crate::AddressSpace), or [`discard`](Self::discard) it. Dropping it leaks its
+/// Publish it with [`SharedSpace`](crate::SharedSpace), or [`discard`](Self::discard) it. Dropping it leaks its
 /// pages.
 #[must_use = "a dropped tree leaks its table pages: publish or discard it"]
 #[derive(Debug)]
@@ -235,18 +235,29 @@ impl Tree {
         Self { root, geometry, half, stats: Stats::EMPTY, used, write_execute: None }
     }
 
-    /// Takes back tables that have been inspected: `stats` has their counts, `write_execute` the first address that is
-    /// both writable and executable.
+    /// Takes back tables that were live. Reads all of them once.
     ///
     /// # Safety
     ///
     /// As for [`from_root`](Self::from_root). The tables are pages of this memory and belong to the caller.
-    pub(crate) unsafe fn of_tables<M: Memory>(
+    pub(crate) unsafe fn of_live<M: Memory>(
         memory: &M,
         (root, geometry, half): (Pa, Geometry, Half),
-        stats: Stats,
-        write_execute: Option<Va>,
     ) -> Self {
+        // SAFETY: these are tables of this memory, and no walker uses them.
+        let tables = unsafe { Live::new(memory) };
+        let base = geometry.base(half);
+        let whole = (Va(base), Va(base + ((1 << geometry.va_bits()) - 1)));
+        let stats = count_live(&tables, geometry, root, whole);
+        let mut write_execute = None;
+        let found = visit(&tables, geometry, root, whole, |visited| match visited.entry {
+            Entry::Leaf(leaf) if leaf.valid && leaf.attributes.is_write_execute() => {
+                write_execute = Some(visited.va);
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+        _ = found.unwrap_or_else(|e| match e {});
         // SAFETY: the caller promises that no walker reaches the root, and that the caller owns it.
         let mut root = unsafe { Frame::from_pa(root) };
         let used = memory.with_slots(&mut root, geometry.root(), |slots| {

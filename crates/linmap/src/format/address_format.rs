@@ -34,12 +34,14 @@ pub(crate) const fn in_place(format: OaFormat) -> u64 {
     (1 << in_place_bits(format)) - 1
 }
 
-#[inline]
+#[inline(always)]
 pub(crate) const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
     // Below 2^48 every format keeps addresses in place. Most are, and every fill calls this.
-    if oa.0 >> 48u32 == 0 {
-        return oa.0;
-    }
+    if oa.0 >> 48u32 == 0 { oa.0 } else { encode_high_oa(oa, format) }
+}
+
+#[cold]
+const fn encode_high_oa(oa: Pa, format: OaFormat) -> u64 {
     match format {
         OaFormat::Bits48 => oa.0 & in_place(OaFormat::Bits48),
         OaFormat::Lpa => oa.0 & in_place(OaFormat::Lpa) | (oa.0 >> 48 & 0b1111) << 12,

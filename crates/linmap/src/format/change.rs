@@ -61,7 +61,7 @@ impl Change {
     pub const VALID: Self = Self { set: VALID, clear: 0 };
 
     /// Not global: the entry belongs to one ASID, as kernels without KASLR want it that hide themselves from user space
-    /// (KPTI). There is no way back in place; a [`remake`](crate::AddressSpace::remake) or new tables can make leaves
+    /// (KPTI). There is no way back in place; a [`remake`](crate::SharedSpace::remake) or new tables can make leaves
     /// global.
     pub const NOT_GLOBAL: Self = Self::plain(Attributes::NOT_GLOBAL, Attributes::empty());
 

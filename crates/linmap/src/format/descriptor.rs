@@ -83,7 +83,7 @@ impl Descriptor {
     ///
     /// Address bits below the entry's size and beyond the format are dropped. With LPA2 shareability is dropped, too.
     /// At a level without leaves the result is a reserved encoding or a hole.
-    #[inline]
+    #[inline(always)]
     pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
         let format = geometry.oa_format();
         let oa = Pa(leaf.oa.0 & geometry.level_mask(level));

@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// The reason of a change, by which splits are counted
-/// ([`AddressSpace::split_cost`](crate::AddressSpace::split_cost)): a number below [`COUNT`](Self::COUNT).
+/// ([`SharedSpace::split_cost`](crate::SharedSpace::split_cost)): a number below [`COUNT`](Self::COUNT).
 ///
 /// Five have names. The platform gives 6 and 7 a meaning of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]

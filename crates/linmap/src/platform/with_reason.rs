@@ -8,12 +8,12 @@ use crate::platform::reason::Reason;
 ///
 /// ```
 /// # use linmap::host::HostMemory;
-/// use linmap::{AddressSpace, Change, Combined, Reason, Va, WithReason};
+/// use linmap::{SharedSpace, Change, Combined, Reason, Va, WithReason};
 /// # use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree};
 /// # let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// # let memory = HostMemory::new(g, 16);
 /// # let hardware = memory.platform();
-/// # let space = AddressSpace::adopt(Tree::build(&hardware, g, Half::Upper, core::iter::empty())?);
+/// # let space = SharedSpace::adopt(Tree::build(&hardware, g, Half::Upper, core::iter::empty())?);
 /// # space.set_policy(Policy::Live);
 /// # let start = Va(g.base(Half::Upper));
 /// # // SAFETY: no CPU uses these tables.

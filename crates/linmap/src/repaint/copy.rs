@@ -10,16 +10,16 @@
 use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill};
+use crate::edit::{Editor, Guard, Tally};
 use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
-use crate::live::{Locked, Tally};
-use crate::platform::{Frame, Memory, Platform};
+use crate::platform::{Frame, Memory};
 use crate::read::Table;
 use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
 
 /// The copying of one hold.
-pub(crate) struct Copy<'a, P: Platform> {
-    locked: &'a Locked<'a, P>,
+pub(crate) struct Copy<'a, G: Guard> {
+    editor: &'a Editor<'a, G>,
     /// The ranges within which leaves keep their size.
     keep: &'a [(Va, Va)],
     /// The counts of the second tree.
@@ -48,17 +48,17 @@ struct Source {
 /// The address from which the rest of the span is still to be copied, or `None`.
 type Rest = Option<u64>;
 
-impl<'a, P: Platform> Copy<'a, P> {
+impl<'a, G: Guard> Copy<'a, G> {
     pub(crate) fn new(
-        locked: &'a Locked<'a, P>,
+        editor: &'a Editor<'a, G>,
         keep: &'a [(Va, Va)],
         counters: &'a Counters,
         detached: &'a mut Detached,
     ) -> Self {
         // A 64th more, for the entries on the way: then the pages of a hold are as many tables as have that many entries.
-        let left = P::HOLD.saturating_add(P::HOLD / 64);
+        let left = G::HOLD.saturating_add(G::HOLD / 64);
         let (begun, starved, reached) = (false, false, 0);
-        Self { locked, keep, counters, detached, left, begun, starved, reached }
+        Self { editor, keep, counters, detached, left, begun, starved, reached }
     }
 
     /// Brings the entries of the second root, and everything below them, into line with those of the live root. Returns
@@ -74,8 +74,8 @@ impl<'a, P: Platform> Copy<'a, P> {
             return Ok(None);
         }
         // The way down from the root, which costs as much as some entries even where nothing is mapped.
-        self.left = self.left.saturating_sub(P::HOLD / 128 + 1);
-        let root = self.locked.root();
+        self.left = self.left.saturating_sub(G::HOLD / 128 + 1);
+        let root = self.editor.root();
         match self.table(&Source { table: root, leaf: None, link: Descriptor::HOLE }, to, span)? {
             None => Ok(Some(self.reached)),
             Some(rest) => Ok((rest > span.first).then(|| rest - 1)),
@@ -85,7 +85,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Copies a table above the last level.
     fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
         let table = from.table;
-        let (mut index, last) = table.entries_of(span, self.locked.geometry);
+        let (mut index, last) = table.entries_of(span, self.editor.geometry);
         while index <= last {
             if self.begun && (self.left == 0 || self.detached.is_full()) {
                 return Ok(Some(table.va(index).max(span.first)));
@@ -101,7 +101,7 @@ impl<'a, P: Platform> Copy<'a, P> {
                 self.left = self.left.saturating_sub(run.len() - 1);
                 self.reaches(table.span_of(run.end - 1));
                 for member in run {
-                    self.put(to, (member, table.level), self.locked.load(&table, member));
+                    self.put(to, (member, table.level), self.editor.load(&table, member));
                     index = index.max(member);
                 }
             } else if let Some(below) = self.source(from, index, old)? {
@@ -124,7 +124,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Inlined, it would take registers from the copying of live tables, which then costs 7% more.
     #[inline(never)]
     fn new_pages(&mut self, from: &Source, to: &mut [u64], (first, last): (usize, usize)) -> usize {
-        let (g, table, memory) = (self.locked.geometry, &from.table, self.locked.reserve);
+        let (g, table, memory) = (self.editor.geometry, &from.table, self.editor.reserve);
         let Some(leaf) = from.leaf.filter(|_| table.level.down(1) == Level::PAGE) else { return first };
         let (pages, page_shift) = (1 << g.index_bits(), g.page_shift());
         let cost = pages / FILLED + 1;
@@ -159,7 +159,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         let most = to.len().min(first.saturating_add(4 * self.left));
         let is_hole = |index: &usize| {
             Descriptor(to[*index]) == Descriptor::HOLE
-                && self.locked.load(&from.table, *index) == Descriptor::HOLE
+                && self.editor.load(&from.table, *index) == Descriptor::HOLE
         };
         let passed = (first..most).take_while(is_hole).count();
         if passed != 0 {
@@ -176,9 +176,9 @@ impl<'a, P: Platform> Copy<'a, P> {
 
     /// Returns the counterpart for the table below an entry, or `None` for a hole.
     fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, RepaintError> {
-        let (g, table) = (self.locked.geometry, &from.table);
+        let (g, table) = (self.editor.geometry, &from.table);
         if old.is_table(table.level) {
-            return Ok(Some(Source { table: self.locked.below(table, index, old), leaf: None, link: old }));
+            return Ok(Some(Source { table: self.editor.below(table, index, old), leaf: None, link: old }));
         }
         if old.is_leaf(g, table.level) {
             let first = Some(old.child(table.level, false));
@@ -191,12 +191,12 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Returns a descriptor with the attributes of a table that replaces a leaf.
     fn link(&self, leaf: Descriptor) -> Descriptor {
         let attributes = Attributes::from_bits_retain(leaf.0);
-        Descriptor::HOLE.with(self.locked.state.table_attributes().within(attributes))
+        Descriptor::HOLE.with(self.editor.tables().table_attributes().within(attributes))
     }
 
     fn entry(&self, from: &Source, index: usize) -> Descriptor {
         match from.leaf {
-            None => self.locked.load(&from.table, index),
+            None => self.editor.load(&from.table, index),
             Some(first) => Descriptor(first.0.wrapping_add((index as u64) << from.table.shift)),
         }
     }
@@ -204,7 +204,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Returns the entries of a leaf that keeps its size, which are all members if it is in a run. Returns `None` for
     /// other entries.
     fn kept(&self, from: &Source, index: usize, old: Descriptor) -> Option<core::ops::Range<usize>> {
-        let (g, table) = (self.locked.geometry, &from.table);
+        let (g, table) = (self.editor.geometry, &from.table);
         if self.keep.is_empty() || from.leaf.is_some() || !old.is_leaf(g, table.level) {
             return None;
         }
@@ -224,7 +224,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         (to, index): (&mut [u64], usize),
         span: Span,
     ) -> Result<Rest, RepaintError> {
-        let (g, level) = (self.locked.geometry, from.table.level);
+        let (g, level) = (self.editor.geometry, from.table.level);
         let new = !Descriptor(to[index]).is_table(Level::new(level.number() - 1));
         let part = match level {
             _ if new => 0..1 << g.index_bits(),
@@ -233,14 +233,14 @@ impl<'a, P: Platform> Copy<'a, P> {
         };
         // What pages replace is counted first.
         let cost = if new { part.len() } else { 2 * part.len() };
-        self.starved = new && self.locked.reserve.count() == 0;
+        self.starved = new && self.editor.reserve.count() == 0;
         if self.starved || self.begun && self.left < cost {
             return Ok(Some(from.table.base.max(span.first)));
         }
         self.left = self.left.saturating_sub(cost);
         self.begun |= cost != 0;
         let mut frame = self.open(from, (to, index))?;
-        let slots = &mut self.locked.platform.slots(&mut frame)[..1 << g.index_bits()];
+        let slots = &mut self.editor.platform.slots(&mut frame)[..1 << g.index_bits()];
         if level != Level::PAGE {
             return self.table(from, slots, span);
         }
@@ -250,7 +250,7 @@ impl<'a, P: Platform> Copy<'a, P> {
 
     /// Returns the table that an entry of the second tree points to, and makes one if there is none.
     fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, RepaintError> {
-        let (memory, g, level) = (self.locked.reserve, self.locked.geometry, from.table.level);
+        let (memory, g, level) = (self.editor.reserve, self.editor.geometry, from.table.level);
         let above = Level::new(level.number() - 1);
         let now = Descriptor(to[index]);
         if now.is_table(above) {
@@ -280,7 +280,7 @@ impl<'a, P: Platform> Copy<'a, P> {
 
     /// Replaces an entry of the second tree by a leaf or a hole.
     fn put(&mut self, to: &mut [u64], (index, level): (usize, Level), new: Descriptor) {
-        let g = self.locked.geometry;
+        let g = self.editor.geometry;
         let old = Descriptor(to[index]);
         if old.is_table(level) {
             self.detached.add(old, level.down(1));
@@ -300,7 +300,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Dissolves the run that a leaf of the second tree is in, if it is in one.
     fn dissolve(&self, to: &mut [u64], (index, level): (usize, Level), old: Descriptor) {
         if old.is_contiguous() {
-            let members = self.locked.geometry.contiguous_entries(level);
+            let members = self.editor.geometry.contiguous_entries(level);
             let first = index & !(members - 1);
             let run = &mut to[first..first + members];
             run.iter_mut().for_each(|member| *member = Descriptor(*member).without_contiguous().0);
@@ -316,7 +316,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         part: Range<usize>,
         new: bool,
     ) -> Result<(), RepaintError> {
-        let (g, first) = (self.locked.geometry, part.start);
+        let (g, first) = (self.editor.geometry, part.start);
         let to = &mut slots[part];
         if !new {
             let before = Tally::of(to, g);
@@ -337,7 +337,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Copies entries of a page table from the one at `first` on. Runs become single pages, except for those that keep
     /// their size.
     fn copy(&self, from: &Table, first: usize, to: &mut [u64]) -> Result<(), RepaintError> {
-        let members = self.locked.geometry.contiguous_entries(Level::PAGE);
+        let members = self.editor.geometry.contiguous_entries(Level::PAGE);
         let last = from.span_of(first + to.len() - 1).last;
         let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.va(first) <= keep.1.0);
         let mut tally = Tally::default();
@@ -345,8 +345,8 @@ impl<'a, P: Platform> Copy<'a, P> {
             // A run has a multiple of eight members.
             let whole = keeps && self.keeps(from.run_of(index, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
-            *eight = self.locked.slots(from).load_eight(index).map(|entry| of(entry).0);
-            tally.add(eight, self.locked.geometry);
+            *eight = self.editor.slots(from).load_eight(index).map(|entry| of(entry).0);
+            tally.add(eight, self.editor.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
         self.counters.leaves(Level::PAGE, true, tally.runs as i64);

@@ -34,7 +34,7 @@ impl Detached {
     /// Gives all of them back, and subtracts them from the counts. No lock is held.
     pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, g: Geometry, counters: &Counters) {
         for table in &self.tables[..take(&mut self.used)] {
-            discard(memory, g, counters, *table);
+            discard(memory, g, Some(counters), *table);
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum RepaintError {
         /// The end of the range that is not.
         va: Va,
     },
-    /// A range with addresses in a part of the root that [was not taken over](crate::AddressSpace::from_shared_root).
+    /// A range with addresses in a part of the root that [was not taken over](crate::SharedSpace::from_shared_root).
     #[error("{va} is in a part of the root table that was not taken over")]
     NotOwned {
         /// The first such address.

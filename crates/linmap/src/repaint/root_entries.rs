@@ -1,11 +1,12 @@
 //! The range of a repaint, in entries of the root.
 
+use crate::edit::{AdoptError, Call, ChangeError, Guard};
 use crate::format::{Span, Va};
-use crate::live::{AddressSpace, AdoptError, Call, ChangeError, LockSet, whole_entries};
 use crate::platform::{Platform, with_locks};
 use crate::repaint::error::RepaintError;
+use crate::share::{Hold, SharedSpace, whole_entries};
 
-impl AddressSpace {
+impl SharedSpace {
     /// Returns what the root has in a range: how many stores a [`repaint`](Self::repaint) in place makes while the CPUs are
     /// parked. The range is as for a repaint.
     ///
@@ -17,13 +18,13 @@ impl AddressSpace {
         platform: &P,
         range: (Va, Va),
     ) -> Result<RootEntries, RepaintError> {
-        let (range, call) = (self.whole_entries(range)?, Call::new(self.state(), platform));
+        let (range, call) = (self.whole_entries(range)?, Call::new(self.caller(platform)));
         let g = self.geometry();
-        let locked = call.locked(LockSet::of::<P>(range));
-        Ok(with_locks(platform, locked.locks.bits(), || {
-            let (root, mut found) = (locked.root(), RootEntries::default());
+        let editor = call.editor(Hold::<P>::for_stores(range));
+        Ok(with_locks(platform, editor.guard.cover().bits(), || {
+            let (root, mut found) = (editor.root(), RootEntries::default());
             let (first, last) = (root.index_of(range.first), root.index_of(range.last));
-            for entry in (first..=last).map(|index| locked.load(&root, index)) {
+            for entry in (first..=last).map(|index| editor.load(&root, index)) {
                 found.tables += u64::from(entry.is_table(g.root()));
                 found.leaves += u64::from(entry.is_leaf(g, g.root()));
             }
@@ -33,15 +34,15 @@ impl AddressSpace {
 
     /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.
     pub(super) fn whole_entries(&self, range: (Va, Va)) -> Result<Span, RepaintError> {
-        let (g, state) = (self.geometry(), self.state());
-        let span = whole_entries(g, state.half(), range).map_err(|error| match error {
+        let (g, tables) = (self.geometry(), self.tables());
+        let span = whole_entries(g, tables.half(), range).map_err(|error| match error {
             AdoptError::PartOfEntry { va } => RepaintError::PartOfEntry { va },
             _ => {
                 let pages = (range.1.0.wrapping_sub(range.0.0) >> g.page_shift()) + 1;
                 RepaintError::OutsideHalf { va: range.0, pages }
             }
         })?;
-        match state.owns(span) {
+        match tables.owns(span) {
             Err(ChangeError::NotOwned { va }) => Err(RepaintError::NotOwned { va }),
             _ => Ok(span),
         }

@@ -1,9 +1,9 @@
 //! Maps the linear map in pages while everything runs: a second tree beside the live one, and one switch to it.
 //!
 //! *Copy*: the second tree is brought into line with the live one piece by piece, each in a hold of the lock of one
-//! gigabyte (`copy.rs`). Changes are marked meanwhile (`live/marks.rs`) and copied again. *Switch*: in a hold of
+//! gigabyte (`copy.rs`). Changes are marked meanwhile (`share/marks.rs`) and copied again. *Switch*: in a hold of
 //! all locks in which there is no mark, all CPUs are parked and resume on the second root. *Retire* the old tables
-//! (`live/old_tree.rs`). Until the switch the live tree is not touched.
+//! (`edit/retired.rs`). Until the switch the live tree is not touched.
 //!
 //! There may always be a mark, so the patience of a repaint has an end: then it claims its range, and nobody marks
 //! anything any more. While others have claimed a part of it, it does not switch: a long operation ends on the tree on
@@ -13,17 +13,18 @@ use core::iter::once;
 use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
+use crate::edit::{Call, Caller, Cover, GIGABYTE, Guard, retire};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
-use crate::live::marks::{self, Parts};
-use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet, retire};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Frame, Platform, with_locks};
 use crate::repaint::copy::Copy;
 use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
 use crate::repaint::switch::{load_root, store_entries};
+use crate::share::marks::{self, Parts};
+use crate::share::{Claim, Hold, SharedSpace};
 
-impl AddressSpace {
+impl SharedSpace {
     /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
     /// size: a second tree is built, and all CPUs switch to it. Returns the counts of the new tables of the range,
     /// including the root. From then on the policy is [`Policy::Pages`]. Translations stay as they are, present-invalid
@@ -66,7 +67,7 @@ impl AddressSpace {
         state.copied.set(range);
         // From here on, every holder of a lock sees that changes are to be marked.
         marks::clear(state, platform);
-        let result = Repaint::run(Call::new(state, platform), range, keep);
+        let result = Repaint::run(self.caller(platform), (range, keep), &mut Detached::new());
         state.copied.forget();
         state.attention.repaint_ends();
         result
@@ -75,7 +76,7 @@ impl AddressSpace {
 
 /// A repaint under way.
 struct Repaint<'a, P: Platform> {
-    call: Call<'a, P>,
+    call: Call<'a, Hold<'a, P>>,
     range: Span,
     keep: &'a [(Va, Va)],
     /// The second root.
@@ -88,46 +89,51 @@ struct Repaint<'a, P: Platform> {
     holds: u64,
     /// The claim of the range, if it took too long without one.
     claim: Option<Claim<'a>>,
-    detached: Detached,
+    detached: &'a mut Detached,
 }
 
 impl<'a, P: Platform> Repaint<'a, P> {
     /// The most table pages that are taken in advance for one hold. It ends early if they do not suffice.
     const MOST_FRAMES: u64 = 64;
 
-    fn run(call: Call<'a, P>, range: Span, keep: &'a [(Va, Va)]) -> Result<Stats, RepaintError> {
-        let root = call.platform.take().ok_or(OutOfFrames(0))?;
-        let is_fixed = call.state.is_root_fixed();
-        let mut old = if is_fixed { call.platform.take() } else { None };
+    fn run(
+        caller: Caller<'a, Hold<'a, P>>,
+        (range, keep): (Span, &'a [(Va, Va)]),
+        detached: &'a mut Detached,
+    ) -> Result<Stats, RepaintError> {
+        let platform = caller.platform;
+        let root = platform.take().ok_or(OutOfFrames(0))?;
+        let is_fixed = caller.tables().is_root_fixed();
+        let mut old = if is_fixed { platform.take() } else { None };
         match &mut old {
-            Some(old) => fill::holes(call.platform.slots(old)),
+            Some(old) => fill::holes(platform.slots(old)),
             None if is_fixed => {
-                call.platform.give(root);
+                platform.give(root);
                 return Err(OutOfFrames(1).into());
             }
             None => {}
         }
-        let (counters, detached) = (Counters::new(), Detached::new());
+        let (call, counters) = (Call::new(caller), Counters::new());
         let mut repaint = Self { call, range, keep, root, old, counters, holds: 0, claim: None, detached };
         repaint.counters.table();
         fill::holes(repaint.slots());
         let entries = repaint.entries();
         match repaint.until_switched() {
             Ok(old) => {
-                let Self { call, root, old: of_old, counters, claim, .. } = repaint;
-                drop(claim);
-                match of_old {
-                    // Its entries are in the first root now, and the old ones in a page of their own.
+                drop(repaint.claim.take());
+                let first = (old, repaint.call.tables().geometry().root(), entries);
+                retire(&repaint.call, (Cover::one(0), false), once(first));
+                let stats = repaint.counters.stats();
+                match repaint.old {
+                    // The second root's entries are in the first root now, and the old ones have been in a page of their own.
                     Some(of_old) => {
                         _ = of_old.into_pa();
-                        call.platform.give(root);
+                        platform.give(repaint.root);
                     }
                     // It is live.
-                    None => _ = root.into_pa(),
+                    None => _ = repaint.root.into_pa(),
                 }
-                let root = (old, call.state.geometry().root(), entries);
-                retire(&call, (LockSet::one(0), false), once(root));
-                Ok(counters.stats())
+                Ok(stats)
             }
             Err(error) => {
                 repaint.discard();
@@ -138,7 +144,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     /// Returns the entries of the second root.
     fn slots(&mut self) -> &mut [u64] {
-        let g = self.call.state.geometry();
+        let g = self.call.tables().geometry();
         &mut self.call.platform.slots(&mut self.root)[..g.entries(g.root())]
     }
 
@@ -171,7 +177,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         while let Some(first) = next {
             let window = Span { first, last: range.last.min(first | ((1 << GIGABYTE) - 1)) };
             let last = match self.holes(first) {
-                None => self.hold(LockSet::number::<P>(first), |copy, root| copy.span(root, window))?,
+                None => self.hold(Cover::number::<P>(first), |copy, root| copy.span(root, window))?,
                 holes => holes,
             };
             next = last.map_or(next, |last| (last < range.last).then(|| last + 1));
@@ -182,23 +188,24 @@ impl<'a, P: Platform> Repaint<'a, P> {
     /// Returns the last address of the large holes from the start of a gigabyte on, or `None` if there are none.
     ///
     /// It holds no lock: what others map there after it has looked is marked. The second tree has holes there already.
+    #[inline(never)]
     fn holes(&self, va: u64) -> Option<u64> {
         if va & ((1 << GIGABYTE) - 1) != 0 {
             return None;
         }
-        let locked = self.call.locked(LockSet::one(0));
+        let editor = self.call.editor(Cover::one(0));
         self.call.platform.read(|| {
-            let (table, first) = locked.entry_of(va);
-            let last = locked.geometry.entries(table.level).min(first.saturating_add(P::HOLD));
+            let (table, first) = editor.entry_of(va);
+            let last = editor.geometry.entries(table.level).min(first.saturating_add(P::HOLD));
             let is_hole =
-                |index: &usize| table.level != Level::PAGE && locked.load(&table, *index) == Descriptor::HOLE;
+                |index: &usize| table.level != Level::PAGE && editor.load(&table, *index) == Descriptor::HOLE;
             (first..last).take_while(is_hole).last().map(|index| table.span_of(index).last)
         })
     }
 
     /// Copies again what is marked in a word.
     fn again(&mut self, word: usize) -> Result<(), RepaintError> {
-        let (range, state) = (self.range, self.call.state);
+        let (range, state) = (self.range, self.call.guard.state);
         if !marks::has_marks(state, word) {
             return Ok(());
         }
@@ -226,17 +233,17 @@ impl<'a, P: Platform> Repaint<'a, P> {
     fn hold<R>(
         &mut self,
         lock: usize,
-        work: impl FnOnce(&mut Copy<'_, P>, &mut [u64]) -> Result<R, RepaintError>,
+        work: impl FnOnce(&mut Copy<'_, Hold<'a, P>>, &mut [u64]) -> Result<R, RepaintError>,
     ) -> Result<R, RepaintError> {
         self.holds += 1;
         let Self { call, keep, counters, root, old, detached, .. } = self;
-        let (g, platform) = (call.state.geometry(), call.platform);
+        let (g, platform) = (call.tables().geometry(), call.platform);
         let most = ((FILLED * P::HOLD) >> g.index_bits()) as u64 + u64::from(g.levels());
         // The hold goes as far as those that there are suffice.
         _ = call.reserve.fill(most.min(Self::MOST_FRAMES));
         let slots = &mut platform.slots(root)[..g.entries(g.root())];
-        let locked = call.locked(LockSet::one(lock));
-        let mut copy = Copy::new(&locked, keep, counters, detached);
+        let editor = call.editor(Cover::one(lock));
+        let mut copy = Copy::new(&editor, keep, counters, detached);
         let result = with_locks(platform, 1 << lock, || work(&mut copy, slots));
         let starved = copy.starved;
         detached.give_back(platform, g, counters);
@@ -249,15 +256,16 @@ impl<'a, P: Platform> Repaint<'a, P> {
     /// Claims the range, so that others mark nothing any more, unless others have claims in the way.
     fn claim(&mut self) {
         if self.claim.is_none() {
-            let (state, platform) = (self.call.state, self.call.platform);
+            let (state, platform) = (self.call.guard.state, self.call.platform);
             self.claim = state.claims.claim(&state.attention, platform, [self.range].into_iter()).ok();
         }
     }
 
     /// Switches all CPUs to the second tree, and returns a root with the old entries. Returns `None` if there is something
     /// left to copy, or another claim.
+    #[inline(never)]
     fn switch(&mut self) -> Result<Option<Pa>, RepaintError> {
-        let (entries, range, state) = (self.entries(), self.range, self.call.state);
+        let (entries, range, state) = (self.entries(), self.range, self.call.guard.state);
         let own = self.claim.as_ref().map_or(0, Claim::bits);
         let is_left = || {
             (0..marks::WORDS).any(|word| marks::has_marks(state, word)) || state.claims.overlap(range, own)
@@ -267,18 +275,18 @@ impl<'a, P: Platform> Repaint<'a, P> {
         }
         let Self { call, counters, root, old, .. } = self;
         call.platform.call()?;
-        let locked = call.locked(LockSet::of::<P>(Span { first: 0, last: u64::MAX }));
-        locked.hold(|| {
+        let editor = call.editor(Hold::<P>::for_stores(Span { first: 0, last: u64::MAX }));
+        editor.guard.hold(editor.platform, || {
             if is_left() {
                 return Ok(None);
             }
             let (live, old) = match old {
-                Some(old) => (locked.root().pa, store_entries(&locked, (root, old), entries)?),
-                None => (load_root(&locked, root, entries)?, locked.root().pa),
+                Some(old) => (editor.root().pa, store_entries(&editor, (root, old), entries)?),
+                None => (load_root(&editor, root, entries)?, editor.root().pa),
             };
             state.parked();
             // The next holder of a lock finds the second tree.
-            state.switch(live, Policy::Pages);
+            call.tables().switch(live, Policy::Pages);
             state.copied.forget();
             state.share(0).counters.include(&counters.stats());
             Ok(Some(old))
@@ -286,9 +294,11 @@ impl<'a, P: Platform> Repaint<'a, P> {
     }
 
     /// Gives back the second tree. It is not in the map's counts.
+    #[cold]
+    #[inline(never)]
     fn discard(mut self) {
         self.claim = None;
-        let g = self.call.state.geometry();
+        let g = self.call.tables().geometry();
         let entries = self.entries();
         let platform = self.call.platform;
         for entry in self.slots()[entries].iter().map(|&bits| Descriptor(bits)) {
@@ -306,8 +316,8 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     /// Returns the entries of the root that are in the range.
     fn entries(&self) -> Range<usize> {
-        let state = self.call.state;
-        let index = |va: u64| ((va - state.base()) >> state.root_shift()) as usize;
+        let tables = self.call.tables();
+        let index = |va: u64| ((va - tables.base()) >> tables.root_shift()) as usize;
         index(self.range.first)..index(self.range.last) + 1
     }
 }

@@ -7,12 +7,13 @@ use core::ops::ControlFlow::Continue;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use crate::edit::ChangeError;
 use crate::format::{Attributes, Change, Entry, Geometry, Granule, Half, Leaf, OaFormat, Pa, Span, Tlbi, Va};
-use crate::live::marks::{self, Parts, WORDS};
-use crate::live::{AddressSpace, ChangeError};
 use crate::plan::{Leaves, Policy, Region, linear_range};
 use crate::platform::host::{Host, HostHeld, HostMemory};
 use crate::platform::{CannotPark, Combined, Dsb, EntryUpdate, Hardware, Memory, Promise};
+use crate::share::SharedSpace;
+use crate::share::marks::{self, Parts, WORDS};
 use crate::{Aliased, Rodata, Tree};
 
 const M: u64 = 1 << 20;
@@ -31,7 +32,7 @@ type Pages = BTreeMap<u64, Leaf>;
 /// A map, and the moment at which a repaint takes all marks.
 struct Scene {
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
     base: u64,
 }
 
@@ -87,7 +88,7 @@ impl Scene {
         let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
         let region = Region { va: Va(base), oa: Pa(0), bytes: BYTES, attributes, leaves };
         let tree = Tree::build(&memory, g, Half::Upper, region.runs(g)).expect("enough");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         let scene = Self { memory, space, base };
         let host = scene.memory.platform();

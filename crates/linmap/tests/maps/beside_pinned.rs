@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use linmap::{AddressSpace, Aliased, Attributes, Change, ChangeFlags, Entry, MemoryType, Remake, Rodata, Va};
+use linmap::{Aliased, Attributes, Change, ChangeFlags, Entry, MemoryType, Remake, Rodata, SharedSpace, Va};
 use test_support::{Random, each};
 
 use crate::between_holds::{Interrupted, Platform, geometry, pa, with_map};
@@ -51,7 +51,7 @@ impl Pages {
         self.chunks.iter().map(|chunk| chunk.end - chunk.start).sum()
     }
 
-    fn map<const HOLD: usize>(&self, space: &AddressSpace, platform: &Platform<'_, '_, HOLD>) {
+    fn map<const HOLD: usize>(&self, space: &SharedSpace, platform: &Platform<'_, '_, HOLD>) {
         let map = |va, pages, oa, attributes| {
             // SAFETY: no CPU uses these tables.
             unsafe { space.map(platform, va, pages, oa, attributes) }.expect("room");
@@ -78,7 +78,7 @@ impl Pages {
     }
 
     /// Takes pinned pages and puts them back, and asserts that each call is done.
-    fn take<const HOLD: usize>(&self, space: &AddressSpace, platform: &Platform<'_, '_, HOLD>) {
+    fn take<const HOLD: usize>(&self, space: &SharedSpace, platform: &Platform<'_, '_, HOLD>) {
         let some = self.pinned.iter().step_by(self.pinned.len().div_ceil(8).max(1));
         for va in some.flat_map(|page| [at(*page), at(ALONG + page)]) {
             // SAFETY: no CPU uses these tables.
@@ -95,7 +95,7 @@ impl Pages {
     }
 
     /// A long call. Afterwards all is as before, but for leaves that were split.
-    fn call<const HOLD: usize>(&self, space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, which: u64) {
+    fn call<const HOLD: usize>(&self, space: &SharedSpace, platform: &Platform<'_, '_, HOLD>, which: u64) {
         let aliased = Aliased::new(space, at(0).0.wrapping_sub(pa(at(0)).0), Rodata::Full);
         let size = self.size();
         // SAFETY: no CPU uses these tables.
@@ -143,7 +143,7 @@ impl Pages {
     /// Returns true if linear memory of a chunk is writable: all of it, or none.
     fn is_writable<const HOLD: usize>(
         &self,
-        space: &AddressSpace,
+        space: &SharedSpace,
         platform: &Platform<'_, '_, HOLD>,
         chunk: &Range<u64>,
     ) -> bool {
@@ -160,7 +160,7 @@ impl Pages {
     fn beside<const HOLD: usize>(&self, which: u64) {
         let taken = Cell::new(0);
         let otherwise =
-            |space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, _: &Interrupted<'_, HOLD>| {
+            |space: &SharedSpace, platform: &Platform<'_, '_, HOLD>, _: &Interrupted<'_, HOLD>| {
                 taken.set(taken.get() + 1);
                 self.take(space, platform);
             };

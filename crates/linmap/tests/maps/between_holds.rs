@@ -5,8 +5,8 @@ use std::cell::{Cell, RefCell};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeError, ChangeFlags, Combined, Dsb, Entry,
-    EntryUpdate, Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, Tlbi,
+    Aliased, Attributes, CannotPark, Change, ChangeError, ChangeFlags, Combined, Dsb, Entry, EntryUpdate,
+    Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, SharedSpace, Tlbi,
     Tree, Va, linear_range,
 };
 
@@ -87,12 +87,12 @@ pub(crate) fn pa(va: Va) -> Pa {
 
 /// Calls `work` with an empty map, in which `otherwise` happens before the hold `number` after it was set.
 pub(crate) fn with_map<const HOLD: usize>(
-    otherwise: impl Fn(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
-    work: impl FnOnce(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
+    otherwise: impl Fn(&SharedSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
+    work: impl FnOnce(&SharedSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
 ) {
     let memory = HostMemory::new(geometry(), 512);
     let tree = Tree::build(&memory, geometry(), Half::Upper, std::iter::empty()).expect("a root");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let hardware = Interrupted {
         memory: &memory,
@@ -110,7 +110,7 @@ pub(crate) fn with_map<const HOLD: usize>(
 }
 
 pub(crate) fn is_read_only<const HOLD: usize>(
-    space: &AddressSpace,
+    space: &SharedSpace,
     platform: &Platform<'_, '_, HOLD>,
     va: Va,
 ) -> bool {
@@ -126,7 +126,7 @@ fn a_neighbour_splits_the_leaf_at_an_end() {
     let mut last = 0;
     for number in 1..40 {
         let changed = Cell::new(false);
-        let neighbour = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
+        let neighbour = |space: &SharedSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
             // SAFETY: no CPU uses these tables.
             let result = unsafe { space.protect(platform, theirs, 1, Change::READ_ONLY) };
             changed.set(result.is_ok());
@@ -163,7 +163,7 @@ fn a_neighbour_maps_where_a_table_was() {
         let (mapped, before) = (Cell::new(false), Cell::new(0));
         let found_gone = Cell::new(false);
         let neighbour =
-            |space: &AddressSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
+            |space: &SharedSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
                 let (_, level, _) = space.entry(platform, theirs).expect("in the half");
                 if level != linmap::Level::PAGE {
                     found_gone.set(true);
@@ -208,7 +208,7 @@ fn a_neighbour_of_aliases() {
         let (mut last, mut busy) = (0, 0);
         for number in 1..400 {
             let result = Cell::new(None);
-            let neighbour = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
+            let neighbour = |space: &SharedSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
                 let claimed = space.is_claimed();
                 // SAFETY: no CPU uses these tables.
                 let refused = unsafe {
@@ -418,7 +418,7 @@ fn a_pending_range_of_many_locks_is_invalidated_once() {
 fn as_many_long_changes_as_there_is_room_for() {
     let va = |n: u64| Va(geometry().base(Half::Upper) + n * BLOCK);
     let (begun, results) = (Cell::new(0), RefCell::new(Vec::new()));
-    let begin = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
+    let begin = |space: &SharedSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
         let n = begun.replace(begun.get() + 1);
         // After the attempt and the claim.
         hardware.left.set(if n < 64 { 6 } else { 0 });

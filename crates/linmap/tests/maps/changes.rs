@@ -3,14 +3,14 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Entry, Geometry, Half, Leaf, Level, Pa,
-    Platform, Policy, Stats, Tree, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Entry, Geometry, Half, Leaf, Level, Pa, Platform, Policy,
+    SharedSpace, Stats, Tree, Va,
 };
 use test_support::geometries;
 
 /// A map with one large leaf, and the one after it, of a size that each geometry has.
 struct Map<'m, P> {
-    space: AddressSpace,
+    space: SharedSpace,
     platform: &'m P,
     g: Geometry,
     start: Va,
@@ -23,7 +23,7 @@ fn with_map(g: Geometry, tables: usize, work: impl FnOnce(&Map<'_, linmap::host:
     let memory = HostMemory::new(g, tables);
     let platform = memory.platform();
     let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let size = g.level_size(Level::new(2));
     let (start, pages) = (Va(g.base(Half::Upper) + 4 * size), size >> g.page_shift());

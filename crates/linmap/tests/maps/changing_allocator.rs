@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Aliased, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory,
-    OaFormat, Pa, Policy, Rodata, Tree, Va, linear_range,
+    Aliased, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
+    Policy, Rodata, SharedSpace, Tree, Va, linear_range,
 };
 
 /// Table pages. Whenever one is taken or given back, something is done first.
@@ -55,7 +55,7 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     let (memory, threads) = (SharedMemory::new(g, 256), Threads::<64, 64>::new().never_waits());
     // SAFETY: nothing else locks the tables of this memory.
     let below = unsafe { memory.platform(&threads) };
-    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    let space = SharedSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.
@@ -114,7 +114,7 @@ fn a_leaf_that_has_grown_meanwhile_takes_more_table_pages() {
     let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
     // SAFETY: nothing else locks the tables of this memory.
     let below = unsafe { memory.platform(&threads) };
-    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    let space = SharedSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.
@@ -153,7 +153,7 @@ fn a_map_that_grows_while_it_is_copied_takes_more_table_pages() {
     let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
     // SAFETY: nothing else locks the tables of this memory.
     let below = unsafe { memory.platform(&threads) };
-    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    let space = SharedSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.

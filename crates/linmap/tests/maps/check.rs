@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use crate::fewest::machine::{Machine, machines};
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Layout, Leaf,
-    Leaves, Level, OaFormat, Pa, ReadTables, Region, Rodata, RunFault, Slot, Stats, Tree, Va, check,
+    Attributes, Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Layout, Leaf, Leaves, Level,
+    OaFormat, Pa, ReadTables, Region, Rodata, RunFault, SharedSpace, Slot, Stats, Tree, Va, check,
     linear_range,
 };
 use proptest::collection::vec;
@@ -613,7 +613,7 @@ fn is_clean(machine: &Machine, layout: &Layout<'_>, (g, rodata): (Geometry, Roda
     let planned = Stats::of_runs(g, runs(leaves));
     let memory = HostMemory::new(g, planned.tables as usize);
     let tree = Tree::build(&memory, g, Half::Upper, runs(leaves)).expect("as many pages as planned");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     let checks = Checks { linear_offset: Some(layout.offset()), pa_bits: g.oa_bits(), ..Checks::default() };
     let mut writable = 0;
     let walked = space.check(&memory.platform(), &checks, |finding| {

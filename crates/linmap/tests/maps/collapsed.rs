@@ -2,7 +2,7 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Geometry, Half, Level, Pa, Policy, Reason, SplitCost, Tree,
+    Attributes, Change, Combined, Geometry, Half, Level, Pa, Policy, Reason, SharedSpace, SplitCost, Tree,
     Va, WithReason,
 };
 use test_support::geometries;
@@ -17,7 +17,7 @@ fn run(g: Geometry, steps: &[Step]) {
     let memory = HostMemory::new(g, 64);
     let hardware = memory.platform();
     let tree = Tree::build(&hardware, g, Half::Upper, core::iter::empty()).expect("a root");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let (start, size) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
     let blocks = (2 * g.entries(Level::new(2)).min(64) as u64).min((1 << g.va_bits()) / size);

@@ -6,15 +6,15 @@ use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, BuildError, Change, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa,
-    Policy, Region, Slot, TableLimits, Tree, Va,
+    Attributes, BuildError, Change, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy, Region,
+    SharedSpace, Slot, TableLimits, Tree, Va,
 };
 use test_support::geometries;
 
 /// An entry as two trees may have it in common: where a table is does not matter.
 type Seen = (Va, Level, Option<Entry>, TableLimits);
 
-fn seen(memory: &HostMemory, space: &AddressSpace, range: (Va, Va)) -> Vec<Seen> {
+fn seen(memory: &HostMemory, space: &SharedSpace, range: (Va, Va)) -> Vec<Seen> {
     let mut seen = Vec::new();
     let _ = space.visit(&memory.platform(), range, |visited| {
         let entry = Some(visited.entry).filter(|entry| !matches!(entry, Entry::Table(_)));
@@ -31,7 +31,7 @@ fn all(g: Geometry) -> (Va, Va) {
 
 /// Makes a map with leaves of all sizes, pages whose memory is apart, present-invalid and read-only ones, an empty table and a
 /// restricted one. Returns it with the first address of what is mapped.
-fn various(memory: &HostMemory, g: Geometry) -> (AddressSpace, Va) {
+fn various(memory: &HostMemory, g: Geometry) -> (SharedSpace, Va) {
     let (page, block) = (g.page_size(), g.level_size(Level::new(2)));
     let start = all(g).0.0 + block - 3 * page;
     let of = |at: u64, oa: u64, pages: u64, leaves| {
@@ -42,7 +42,7 @@ fn various(memory: &HostMemory, g: Geometry) -> (AddressSpace, Va) {
     let apart = (0..40).map(|n| of(large + 7 + n, (n ^ 1) * page, 1, Leaves::Pages));
     let regions = [of(0, block - 3 * page, large, Leaves::Largest)].into_iter().chain(apart);
     let tree = Tree::build_regions(memory, g, Half::Upper, regions).expect("enough pages");
-    let (space, platform) = (AddressSpace::adopt(tree), memory.platform());
+    let (space, platform) = (SharedSpace::adopt(tree), memory.platform());
     space.set_policy(Policy::Live);
     let at = |n: u64| Va(start + n * page);
     // SAFETY: no CPU uses these tables.
@@ -66,7 +66,7 @@ fn a_copy_has_the_same_entries() {
         let tree = space.copy(&memory.platform(), all(g)).expect("enough pages");
         assert_eq!(tree.stats(), space.stats(&memory.platform()), "{g:?}");
         assert_eq!(tree.write_execute(), None);
-        let copy = AddressSpace::adopt(tree);
+        let copy = SharedSpace::adopt(tree);
         assert_ne!(copy.root(), space.root());
         assert_eq!(seen(&memory, &copy, all(g)), seen(&memory, &space, all(g)), "{g:?}");
     }
@@ -82,7 +82,7 @@ fn a_part_is_copied() {
         for (first, last) in [(0, 0), (2, 40), (0, pages), (pages, pages + 30), (pages + 11, pages + 60)] {
             let at = |n: u64| start.0 + n * g.page_size();
             let range = (Va(at(first)), Va(at(last + 1) - 1));
-            let copy = AddressSpace::adopt(space.copy(&memory.platform(), range).expect("enough pages"));
+            let copy = SharedSpace::adopt(space.copy(&memory.platform(), range).expect("enough pages"));
             assert_eq!(seen(&memory, &copy, range), seen(&memory, &space, range), "{g:?} {first} {last}");
             let platform = memory.platform();
             for level in (1..4).map(Level::new) {

@@ -6,15 +6,15 @@ use std::ops::ControlFlow::Continue;
 use crate::dirty_memory::dirty_memory;
 use linmap::host::{HostMemory, NoHardware};
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Descriptor, Entry, Frame, Geometry, Granule, Half, Level,
-    Memory, Pa, Policy, Slot, TableLimits, Tree, Va,
+    Attributes, Change, Combined, Descriptor, Entry, Frame, Geometry, Granule, Half, Level, Memory, Pa,
+    Policy, SharedSpace, Slot, TableLimits, Tree, Va,
 };
 use test_support::geometries;
 
 /// Some pages, a run, a leaf of each size, with holes around them.
-fn space(g: Geometry, memory: &linmap::host::HostMemory) -> AddressSpace {
+fn space(g: Geometry, memory: &linmap::host::HostMemory) -> SharedSpace {
     let none = std::iter::empty();
-    let space = AddressSpace::adopt(Tree::build(memory, g, Half::Upper, none).expect("a root"));
+    let space = SharedSpace::adopt(Tree::build(memory, g, Half::Upper, none).expect("a root"));
     space.set_policy(Policy::Live);
     let (mut va, platform) = (g.base(Half::Upper), memory.platform());
     for size in g.leaf_sizes().iter().filter(|size| size.bytes() < 1 << 31) {

@@ -7,8 +7,8 @@ use crate::dirty_memory::dirty_memory;
 use crate::raw::load;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
-    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Region, Rodata, Run, Slot, Stats, Tree,
+    Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError, Granule, Half,
+    Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Region, Rodata, Run, SharedSpace, Slot, Stats, Tree,
     Unaligned, Va, create_regions,
 };
 use test_support::geometries;
@@ -42,7 +42,7 @@ fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, BuildEr
     Tree::build(memory, g, Half::Upper, runs.iter().copied())
 }
 
-fn graft(space: &AddressSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, GraftError> {
+fn graft(space: &SharedSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, GraftError> {
     // SAFETY: no CPU uses these tables.
     unsafe { space.graft(&memory.platform(), tree) }
 }
@@ -88,7 +88,7 @@ fn tables_that_are_filled_whole_are_given_back() {
 /// A live address space with its last page mapped, far from the linear map.
 struct Live {
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
 }
 
 impl Live {
@@ -97,7 +97,7 @@ impl Live {
         let page = Run { va: Va(!(g.page_size() - 1)), ..page(0) };
         let memory = dirty_memory(g, g.levels() as usize + spare);
         let tree = build(&memory, g, &[page]).expect("one table a level");
-        Self { memory, space: AddressSpace::adopt(tree) }
+        Self { memory, space: SharedSpace::adopt(tree) }
     }
 
     /// Returns the leaves, and the whole root, bit by bit.
@@ -178,7 +178,7 @@ fn the_occupied_slot_is_named() {
     const SLOT: u64 = 512 * G;
     let g = k4();
     let memory = dirty_memory(g, 32);
-    let space = AddressSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
+    let space = SharedSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
     for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
         let tree = build(&memory, g, &runs).unwrap();
         let error = graft(&space, &memory, tree).unwrap_err();
@@ -199,7 +199,7 @@ fn the_occupied_slot_is_named() {
 fn a_tree_of_another_geometry_or_half_is_refused() {
     let (g, other) = (k4(), Geometry::new(Granule::K4, 47, OaFormat::Bits48).unwrap());
     let memory = dirty_memory(g, 4);
-    let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+    let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
     for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
         let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
         assert_eq!(graft(&space, &memory, tree), Err(GraftError::OtherGeometry));
@@ -219,7 +219,7 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
         let (base, page_size) = (g.base(Half::Upper), g.page_size());
         for attributes in (0..16).map(flags) {
             let memory = dirty_memory(g, 16);
-            let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+            let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
             let va = Va(base + page_size);
             // SAFETY: no CPU uses these tables.
             let mapped = unsafe { space.map(&memory.platform(), va, 1, Pa(page_size), attributes) };
@@ -312,7 +312,7 @@ fn bad_regions_are_refused_and_all_is_given_back() {
         (writable, GraftError::WriteExecute { va: writable.va }.into()),
     ];
     let memory = dirty_memory(g, 16);
-    let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+    let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
     // SAFETY: no CPU uses these tables.
     let create = |regions: &[Region]| unsafe {
         create_regions(&space, &memory.platform(), regions.iter().copied()).map(|stats| stats.tables)

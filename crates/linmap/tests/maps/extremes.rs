@@ -7,10 +7,10 @@ use std::ops::ControlFlow::{self, Continue};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Bounded, BoundedError, Change, ChangeError, Checks, Descriptor, Entry,
-    Geometry, Granule, Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa,
-    Policy, RangePages, ReadTables, Region, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Transition,
-    Tree, Va,
+    Attributes, Bounded, BoundedError, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule,
+    Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa, Policy, RangePages,
+    ReadTables, Region, Rodata, Run, Scope, SharedSpace, Slot, Stats, TableLimits, Tlbi, Transition, Tree,
+    Va,
 };
 use test_support::prelude::*;
 use test_support::{geometries, is_one, property, some_geometries};
@@ -452,7 +452,7 @@ enum Step {
 }
 
 impl Step {
-    fn run(self, space: &AddressSpace, memory: &HostMemory, va: Va, pages: u64) -> Result<(), ChangeError> {
+    fn run(self, space: &SharedSpace, memory: &HostMemory, va: Va, pages: u64) -> Result<(), ChangeError> {
         let platform = memory.platform();
         // SAFETY: no CPU uses these tables.
         unsafe {
@@ -509,7 +509,7 @@ impl Step {
 }
 
 /// The mapping of each page.
-fn flat(space: &AddressSpace, memory: &HostMemory) -> Flat {
+fn flat(space: &SharedSpace, memory: &HostMemory) -> Flat {
     let g = space.geometry();
     let mut flat = Flat::default();
     let walked = space.visit(&memory.platform(), (Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
@@ -532,7 +532,7 @@ fn changes_of_any_range() {
     let done = RefCell::new(BTreeMap::new());
     property(ProptestConfig::default(), arguments, |(g, (va, pages, oa), attributes, last)| {
         let memory = HostMemory::new(g, 12);
-        let space = AddressSpace::adopt(Tree::build(&memory, g, Half::Upper, std::iter::empty()).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&memory, g, Half::Upper, std::iter::empty()).unwrap());
         space.set_policy(Policy::Live);
         let page = !(g.page_size() - 1);
         let near = (Va((va | g.base(Half::Upper)) & page), Pa(oa & page & ((1 << g.oa_bits()) - 1)));

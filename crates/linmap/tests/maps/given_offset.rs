@@ -4,8 +4,8 @@ use std::ops::{ControlFlow, Range};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, Checks, Entry, Finding, Geometry, Half, Kind, Layout, LayoutError,
-    Leaves, MemoryType, Pa, Policy, Rodata, Run, Stats, Tree, Va,
+    Aliased, Attributes, Checks, Entry, Finding, Geometry, Half, Kind, Layout, LayoutError, Leaves,
+    MemoryType, Pa, Policy, Rodata, Run, SharedSpace, Stats, Tree, Va,
 };
 use test_support::geometries;
 use test_support::prelude::*;
@@ -83,7 +83,7 @@ fn aliases_are_found_where_the_map_is() {
         let layout = Layout::of_ram(g, &mut given).and_then(|layout| layout.at(offset)).expect("a layout");
         let memory = HostMemory::new(g, 4096);
         let platform = memory.platform();
-        let space = AddressSpace::adopt(
+        let space = SharedSpace::adopt(
             Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest)).expect("a tree"),
         );
         space.set_policy(Policy::Live);

@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use linmap::{AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Memory, Va};
+use linmap::{Attributes, Change, ChangeError, ChangeFlags, Memory, SharedSpace, Va};
 
 use crate::between_holds::{Interrupted, Platform, geometry, is_read_only, pa, with_map};
 
@@ -21,7 +21,7 @@ fn a_list_is_never_half_done() {
     for moment in 1..400 {
         let hoard = RefCell::new(Vec::new());
         let happened = Cell::new(false);
-        let otherwise = |space: &AddressSpace, platform: &Platform<'_, '_, 64>, _: &Interrupted<'_, 64>| {
+        let otherwise = |space: &SharedSpace, platform: &Platform<'_, '_, 64>, _: &Interrupted<'_, 64>| {
             happened.set(true);
             let base = Va(geometry().base(linmap::Half::Upper));
             space.collapse(platform, base, LISTED * 512).expect("nobody parks");

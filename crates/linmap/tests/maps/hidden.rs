@@ -5,8 +5,8 @@ use std::{iter, thread};
 
 use linmap::host::{HostMemory, SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Entry, Geometry, Granule, Half, Hidden, ImageAlias, Kind, Layout,
-    LayoutError, Leaves, OaFormat, Pa, Platform, Rodata, Tree, Va, create,
+    Attributes, ChangeError, Entry, Geometry, Granule, Half, Hidden, ImageAlias, Kind, Layout, LayoutError,
+    Leaves, OaFormat, Pa, Platform, Rodata, SharedSpace, Tree, Va, create,
 };
 use test_support::geometries;
 
@@ -24,16 +24,16 @@ fn laid_out(g: Geometry, alias: ImageAlias, work: impl FnOnce(&Layout<'_>)) {
     work(&layout.expect("it is in RAM"));
 }
 
-fn created<P: Platform>(platform: &P, layout: &Layout<'_>) -> AddressSpace {
+fn created<P: Platform>(platform: &P, layout: &Layout<'_>) -> SharedSpace {
     let tree = Tree::build(platform, layout.geometry(), Half::Upper, iter::empty()).expect("a page");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     // SAFETY: no CPU uses these tables.
     unsafe { create(&space, platform, layout, Leaves::Largest) }.expect("frames enough");
     space
 }
 
 /// The leaf that translates an address: its validity and its attributes.
-fn leaf<P: Platform>(space: &AddressSpace, platform: &P, va: Va) -> (bool, Attributes) {
+fn leaf<P: Platform>(space: &SharedSpace, platform: &P, va: Va) -> (bool, Attributes) {
     match space.entry(platform, va) {
         Some((_, _, Entry::Leaf(leaf))) => (leaf.valid, leaf.attributes),
         other => panic!("{other:?} at {va}"),

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, Hotplug, Layout, Leaves,
-    Level, OaFormat, Pa, Policy, Region, Stats, Tree, Va, create,
+    Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, Hotplug, Layout, Leaves, Level,
+    OaFormat, Pa, Policy, Region, SharedSpace, Stats, Tree, Va, create,
 };
 use test_support::{Random, each, geometries};
 
@@ -22,7 +22,7 @@ fn layout(g: Geometry, ram: &mut Ram) -> Layout<'_> {
 struct Map {
     g: Geometry,
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
 }
 
 impl Map {
@@ -30,7 +30,7 @@ impl Map {
         let memory = HostMemory::new(g, 4096);
         let platform = memory.platform();
         let tree = Tree::build(&platform, g, Half::Upper, core::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(policy);
         let leaves = if policy == Policy::Pages { Leaves::Pages } else { Leaves::Largest };
         // SAFETY: no CPU uses these tables.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use crate::raw::{load, store};
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, Policy,
+    Attributes, Change, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, Policy, SharedSpace,
     Slot, TableAttributes, TableLimits, Tree, Va,
 };
 use test_support::{Random, each, geometries};
@@ -29,7 +29,7 @@ impl Page {
 struct World {
     g: Geometry,
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
     random: Random,
     /// The first address, and the number of pages.
     va: u64,
@@ -42,7 +42,7 @@ impl World {
         let mut random = Random::new(seed);
         let memory = HostMemory::new(g, 400);
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         space.allow_write_execute(true);
         let own = TableAttributes::from_bits_truncate(random.bits());

@@ -6,20 +6,20 @@ use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
 use linmap::host::{HostMemory, SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy,
-    Region, Run, Slot, Stats, Tree, Va,
+    Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy, Region, Run,
+    SharedSpace, Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 
 /// An empty upper half whose leaves may change their size.
-fn empty(g: Geometry, memory: &HostMemory) -> AddressSpace {
-    let space = AddressSpace::adopt(Tree::build(memory, g, Half::Upper, std::iter::empty()).expect("a root"));
+fn empty(g: Geometry, memory: &HostMemory) -> SharedSpace {
+    let space = SharedSpace::adopt(Tree::build(memory, g, Half::Upper, std::iter::empty()).expect("a root"));
     space.set_policy(Policy::Live);
     space
 }
 
 /// The counts are those of the tables, in which nothing is reserved and no run is broken.
-fn is_sound(space: &AddressSpace, memory: &HostMemory) {
+fn is_sound(space: &SharedSpace, memory: &HostMemory) {
     let (platform, all) = (memory.platform(), (Va(space.geometry().base(Half::Upper)), Va(u64::MAX)));
     assert_eq!(space.stats(&platform), space.count(&platform, all));
     let _ = space.check(&platform, &Checks::default(), |finding| panic!("{finding}"));
@@ -250,7 +250,7 @@ fn an_upper_table_goes_with_its_last_leaf() {
         // SAFETY: the threads have no other locks for these tables.
         let platform = unsafe { memory.platform(&threads) };
         let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
-        let (space, va) = (AddressSpace::adopt(tree), Va(g.base(Half::Upper)));
+        let (space, va) = (SharedSpace::adopt(tree), Va(g.base(Half::Upper)));
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
         unsafe {
@@ -272,7 +272,7 @@ fn one_upper_table_is_left_for_the_next_pages() {
         // SAFETY: the threads have no other locks for these tables.
         let platform = unsafe { memory.platform(&threads) };
         let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
-        let (space, base) = (AddressSpace::adopt(tree), g.base(Half::Upper));
+        let (space, base) = (SharedSpace::adopt(tree), g.base(Half::Upper));
         let tables = || space.stats(&platform).tables;
         // SAFETY: no CPU uses these tables.
         let come_and_go = |va| unsafe {

@@ -2,8 +2,8 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Geometry, Granule, Half, Layout, Leaves, Mair, MarkedRange, MemoryType, OaFormat, Pa,
-    Rodata, Tree,
+    Geometry, Granule, Half, Layout, Leaves, Mair, MarkedRange, MemoryType, OaFormat, Pa, Rodata,
+    SharedSpace, Tree,
 };
 
 #[test]
@@ -23,7 +23,7 @@ fn a_dump_names_what_the_value_says() {
             let memory = HostMemory::new(g, 8);
             let layout = layout.clone().with_memory_types(MemoryType::new(of_ram), MemoryType::new(of_image));
             let tree = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Pages)).expect("a tree");
-            let (space, platform) = (AddressSpace::adopt(tree), memory.platform());
+            let (space, platform) = (SharedSpace::adopt(tree), memory.platform());
             let (region, mut text) = (MarkedRange::linear_map(g), String::new());
             space.dump_with(&platform, region, &|of| mair.name(of), &mut text).expect("memory");
             let last_words: Vec<&str> = text

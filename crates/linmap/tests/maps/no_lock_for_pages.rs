@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame,
-    Geometry, Granule, Half, Hardware, Hidden, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise,
-    Region, Remake, Rodata, Tlbi, Tree, Va, create_regions, linear_range,
+    Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame, Geometry,
+    Granule, Half, Hardware, Hidden, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region, Remake,
+    Rodata, SharedSpace, Tlbi, Tree, Va, create_regions, linear_range,
 };
 
 /// The locks of one CPU, and the pages that wait for its readers.
@@ -129,7 +129,7 @@ fn area(page: u64) -> Va {
 /// The map and the memory of all calls of a test.
 struct World<'m> {
     platform: Platform<'m>,
-    space: AddressSpace,
+    space: SharedSpace,
 }
 
 impl<'m> World<'m> {
@@ -138,7 +138,7 @@ impl<'m> World<'m> {
         // SAFETY: nothing else locks the tables of this memory.
         let platform = unsafe { Combined::new(memory, memory.locks) };
         let empty = Tree::build(&platform, geometry(), Half::Upper, std::iter::empty()).expect("a root");
-        let space = AddressSpace::adopt(empty);
+        let space = SharedSpace::adopt(empty);
         space.set_policy(policy);
         // SAFETY: no CPU uses these tables.
         unsafe { space.map(&platform, at(0), 3 * THIRD, Pa(RAM), Attributes::RAM) }.expect("room");

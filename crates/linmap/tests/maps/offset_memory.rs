@@ -2,8 +2,8 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Geometry, Half, Leaves, Memory, OaFormat, OffsetMemory, Pa,
-    Policy, Region, Slot, Tree, Va,
+    Attributes, Change, Combined, Geometry, Half, Leaves, Memory, OaFormat, OffsetMemory, Pa, Policy, Region,
+    SharedSpace, Slot, Tree, Va,
 };
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeSet;
@@ -118,7 +118,7 @@ fn life<M: Memory>(memory: &M, g: Geometry) -> Vec<String> {
     let region =
         Region { va: Va(base), oa: Pa(0), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
     let tree = Tree::build(memory, g, Half::Upper, region.runs(g)).expect("pages enough");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let mut seen = vec![format!("{:?}", space.stats(&platform))];
     let page = Va(base + 5 * g.page_size());

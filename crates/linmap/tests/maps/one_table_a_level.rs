@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, BuildError, Combined, CreateError, Descriptor, Dsb, Frame, Geometry, Half,
-    Hardware, Leaves, Level, Memory, Pa, Promise, Region, Slot, Stats, Tlbi, Tree, Va, create_regions,
+    Attributes, BuildError, Combined, CreateError, Descriptor, Dsb, Frame, Geometry, Half, Hardware, Leaves,
+    Level, Memory, Pa, Promise, Region, SharedSpace, Slot, Stats, Tlbi, Tree, Va, create_regions,
 };
 use test_support::geometries;
 
@@ -110,7 +110,7 @@ fn creation_maps_one_table_of_each_level_at_a_time() {
             // SAFETY: one thread has all of it.
             let platform = unsafe { Combined::new(&memory, &Quiet) };
             let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("one page");
-            let space = AddressSpace::adopt(tree);
+            let space = SharedSpace::adopt(tree);
             *memory.left.borrow_mut() -= short;
             // SAFETY: no CPU uses these tables.
             let created = unsafe { create_regions(&space, &platform, regions(g)) };

@@ -5,19 +5,19 @@ use std::ops::ControlFlow::Continue;
 use crate::dirty_memory::dirty_memory;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, BuildError, ChangeError, Entry, Geometry, Half, Leaves, Pa, Policy, Region,
+    Attributes, BuildError, ChangeError, Entry, Geometry, Half, Leaves, Pa, Policy, Region, SharedSpace,
     Tree, Va,
 };
 use test_support::geometries;
 
-fn empty(g: Geometry, memory: &HostMemory) -> AddressSpace {
-    let space = AddressSpace::adopt(Tree::build(memory, g, Half::Upper, std::iter::empty()).expect("a root"));
+fn empty(g: Geometry, memory: &HostMemory) -> SharedSpace {
+    let space = SharedSpace::adopt(Tree::build(memory, g, Half::Upper, std::iter::empty()).expect("a root"));
     space.set_policy(Policy::Live);
     space
 }
 
 /// Returns the mapped addresses with the addresses that they are mapped to and the bytes of the leaf.
-fn leaves(space: &AddressSpace, memory: &HostMemory) -> Vec<(u64, u64, u64)> {
+fn leaves(space: &SharedSpace, memory: &HostMemory) -> Vec<(u64, u64, u64)> {
     let (g, mut leaves) = (space.geometry(), Vec::new());
     let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
     let _ = space.visit(&memory.platform(), all, |visited| {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, BuildError, Geometry, Granule, Half, Layout, Leaves, Level, OaFormat, Pa,
-    Policy, Rodata, Run, Tree, Va,
+    Attributes, BuildError, Geometry, Granule, Half, Layout, Leaves, Level, OaFormat, Pa, Policy, Rodata,
+    Run, SharedSpace, Tree, Va,
 };
 
 /// A geometry whose root has a few entries, so that it fits into a page of any size, and may have leaves.
@@ -20,7 +20,7 @@ fn geometry(granule: Granule) -> Geometry {
 /// The harm that safe code could do with a tree of a wrong page size: a leaf becomes a table, whose entries are read.
 fn misuse(memory: &HostMemory, tree: Tree) -> usize {
     let (platform, g) = (memory.platform(), tree.geometry());
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let first = Va(g.base(Half::Upper));
     let split = space.split_to_pages(&platform, first, 1);
@@ -71,7 +71,7 @@ fn a_map_is_not_changed_by_another_memory() {
         let g = geometry(Granule::K4);
         let (memory, other) = (HostMemory::new(g, 4), HostMemory::new(geometry(other), 8));
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         let mut ram = [Pa(0)..Pa(1 << 30)];
         let layout = Layout::new(g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full).expect("RAM");
         let first = Va(g.base(Half::Upper));

@@ -4,14 +4,14 @@ use std::cell::{Cell, RefCell};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, CannotPark, Change, ChangeError, Combined, Dsb, EntryUpdate, Geometry, Half,
-    Hardware, Leaves, Memory, Pa, Policy, Promise, Region, Tlbi, Tree, Va,
+    Attributes, CannotPark, Change, ChangeError, Combined, Dsb, EntryUpdate, Geometry, Half, Hardware,
+    Leaves, Memory, Pa, Policy, Promise, Region, SharedSpace, Tlbi, Tree, Va,
 };
 use test_support::geometries;
 
 /// Hardware that sets another policy at each step, in the place of another CPU.
 struct Meddles<'s> {
-    space: &'s AddressSpace,
+    space: &'s SharedSpace,
     then: Cell<Policy>,
     tlbis: Cell<u32>,
     parkings: RefCell<u32>,
@@ -62,12 +62,12 @@ unsafe impl Hardware for Meddles<'_> {
 }
 
 /// A map of some blocks of level 2.
-fn blocks(g: Geometry, memory: &HostMemory, count: u64) -> AddressSpace {
+fn blocks(g: Geometry, memory: &HostMemory, count: u64) -> SharedSpace {
     let block = g.level_size(linmap::Level::new(2));
     let (va, bytes) = (Va(g.base(Half::Upper)), count * block);
     // Not aligned to a contiguous run.
     let region = Region { va, oa: Pa(block), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
-    AddressSpace::adopt(Tree::build(memory, g, Half::Upper, region.runs(g)).expect("a tree"))
+    SharedSpace::adopt(Tree::build(memory, g, Half::Upper, region.runs(g)).expect("a tree"))
 }
 
 /// A leaf that is split live is invalidated, though the policy is another one by then.

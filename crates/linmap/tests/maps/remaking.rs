@@ -3,8 +3,8 @@
 
 use linmap::host::{Host, HostMemory};
 use linmap::{
-    AddressSpace, Attributes, Change, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Policy, Remake,
-    RemakeError, Remaking, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Policy, Remake, RemakeError,
+    Remaking, SharedSpace, Tree, Va,
 };
 
 /// The pages of the map.
@@ -12,7 +12,7 @@ const PAGES: u64 = 2048;
 const NOT_CACHEABLE: Remake = Remake::memory_type(MemoryType::NORMAL_NC);
 
 struct Map<'m> {
-    space: AddressSpace,
+    space: SharedSpace,
     platform: Host<'m>,
     base: u64,
 }
@@ -22,7 +22,7 @@ impl<'m> Map<'m> {
     fn new(memory: &'m HostMemory, g: Geometry) -> Self {
         let platform = memory.platform();
         let space =
-            AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root"));
+            SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root"));
         space.set_policy(Policy::Live);
         let map = Self { space, platform, base: g.base(Half::Upper) };
         map.map(0, PAGES);

@@ -7,10 +7,10 @@ use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::{
-    AddressSpace, Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry,
-    EntryUpdate, Geometry, GraftError, Granule, Half, Hardware, Layout, Leaf, Leaves, Level, MarkedRange,
-    Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, Slot, Stats, Tlbi, Tree, Va,
-    linear_range,
+    Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry, EntryUpdate,
+    Geometry, GraftError, Granule, Half, Hardware, Layout, Leaf, Leaves, Level, MarkedRange, Memory,
+    OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, SharedSpace, Slot, Stats, Tlbi, Tree,
+    Va, linear_range,
 };
 use test_support::{Random, geometries, some_geometries};
 
@@ -20,7 +20,7 @@ const G: u64 = 1 << 30;
 /// A live address space with its last page mapped, far from the linear map.
 struct Live {
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
 }
 
 impl Live {
@@ -32,7 +32,7 @@ impl Live {
         let page = Run { va: last, oa, level, contiguous: false, descriptors: 1, attributes };
         let memory = dirty_memory(g, frames);
         let tree = Tree::build(&memory, g, Half::Upper, [page].into_iter()).expect("one table a level");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         Self { memory, space }
     }

@@ -6,9 +6,9 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry,
-    Granule, Half, Hardware, Leaves, Level, Memory, OaFormat, Pa, Platform, Policy, Promise, Region,
-    RepaintError, Slot, Stats, Tlbi, Tree, Va, linear_range,
+    Attributes, Change, ChangeError, Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry, Granule, Half,
+    Hardware, Leaves, Level, Memory, OaFormat, Pa, Platform, Policy, Promise, Region, RepaintError,
+    SharedSpace, Slot, Stats, Tlbi, Tree, Va, linear_range,
 };
 use test_support::Random;
 
@@ -162,7 +162,7 @@ unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
 /// Memory in the largest leaves, at the start of the half.
 struct Map {
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
     bytes: u64,
 }
 
@@ -172,7 +172,7 @@ impl Map {
         let memory = HostMemory::new(g, 3 * tables + 600);
         let runs = Self::region(g, bytes, Leaves::Largest).runs(g);
         let tree = Tree::build(&memory, g, Half::Upper, runs).expect("enough");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         Self { memory, space, bytes }
     }

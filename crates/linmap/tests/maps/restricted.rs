@@ -6,14 +6,14 @@ use std::ops::ControlFlow::Continue;
 use crate::raw::{load, store};
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level,
-    Pa, Platform, Policy, Region, Slot, TableAttributes, TableLimits, Tree, Va,
+    Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Platform,
+    Policy, Region, SharedSpace, Slot, TableAttributes, TableLimits, Tree, Va,
 };
 use test_support::geometries;
 
 /// The results of all operations that change something.
 fn results<P: Platform>(
-    space: &AddressSpace,
+    space: &SharedSpace,
     platform: &P,
     va: Va,
 ) -> [(&'static str, Result<(), ChangeError>); 7] {
@@ -37,7 +37,7 @@ fn everything_changes_below_a_restricted_table() {
     for g in geometries().into_iter().filter(|g| g.levels() > 1) {
         let memory = HostMemory::new(g, 64);
         let platform = memory.platform();
-        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         space.set_policy(Policy::Live);
         let va = linmap::linear_range(g).0;
         // SAFETY: no CPU uses these addresses.
@@ -67,7 +67,7 @@ fn restrictions_count_where_they_are_in_force() {
     for g in geometries().into_iter().filter(|g| g.levels() > 1) {
         let memory = HostMemory::new(g, 64);
         let platform = memory.platform();
-        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         space.set_policy(Policy::Live);
         let va = Va(g.base(Half::Upper));
         let none = Attributes::empty();
@@ -103,7 +103,7 @@ fn new_tables_are_restricted() {
     for g in geometries().into_iter().filter(|g| g.levels() > 2) {
         let memory = HostMemory::new(g, 64);
         let platform = memory.platform();
-        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         space.set_policy(Policy::Live);
         space.set_table_attributes(never | TableAttributes::ACCESSED);
         let (va, block) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
@@ -139,7 +139,7 @@ fn restrictions_of_two_levels_add_up() {
     for g in geometries().into_iter().filter(|g| g.levels() > 2) {
         let memory = HostMemory::new(g, 64);
         let platform = memory.platform();
-        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         let va = Va(g.base(Half::Upper));
         // SAFETY: no CPU uses these addresses.
         unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.unwrap();
@@ -238,7 +238,7 @@ fn a_restricted_table_does_not_collapse() {
         let (va, block) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
         let (attributes, leaves) = (Attributes::RAM, Leaves::Pages);
         let region = Region { va, oa: Pa(0), bytes: block, attributes, leaves };
-        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, region.runs(g)).unwrap());
+        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, region.runs(g)).unwrap());
         space.set_policy(Policy::Live);
         let created = space.stats(&platform);
         let entry = space.entry(&platform, va).map(|(_, level, _)| level);

@@ -6,9 +6,9 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, AdoptError, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, CreateError,
-    Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry, GraftError, Granule, Half, Hardware, Leaf, Level,
-    MarkedRange, Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, RootEntries, Slot,
+    AdoptError, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, CreateError, Descriptor, Dsb,
+    Entry, EntryUpdate, Frame, Geometry, GraftError, Granule, Half, Hardware, Leaf, Level, MarkedRange,
+    Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, RootEntries, SharedSpace, Slot,
     Stats, Tlbi, Tree, Va, create_regions, linear_range,
 };
 use test_support::geometries;
@@ -93,7 +93,7 @@ unsafe impl Hardware for Quiet {
 struct Shared {
     memory: Guarded,
     g: Geometry,
-    space: AddressSpace,
+    space: SharedSpace,
     /// The number of table pages that others have, without the root.
     others: u64,
 }
@@ -134,7 +134,7 @@ impl Shared {
         let memory =
             Guarded { memory, root: Cell::new(root), entries: RefCell::new(entries), stores: Cell::new(0) };
         // SAFETY: the tables are those of this memory, and nobody else changes them.
-        let space = unsafe { AddressSpace::from_shared_root(&memory, g, Half::Upper, root, linear_range(g)) }
+        let space = unsafe { SharedSpace::from_shared_root(&memory, g, Half::Upper, root, linear_range(g)) }
             .expect("whole entries");
         space.set_policy(Policy::Live);
         let own = Stats::of_runs(g, there.iter().flat_map(|r| r.runs(g))).tables;
@@ -373,7 +373,7 @@ fn a_part_of_an_entry_is_not_taken_over() {
     let root = tree(&memory).into_pa();
     let take = |range| {
         // SAFETY: the root is one of this memory, and nobody changes its tables.
-        unsafe { AddressSpace::from_shared_root(&memory, g, Half::Upper, root, range) }.map(|s| s.range())
+        unsafe { SharedSpace::from_shared_root(&memory, g, Half::Upper, root, range) }.map(|s| s.range())
     };
     let (first, last) = linear_range(g);
     assert_eq!(take((first, last)), Ok((first, last)));
@@ -385,7 +385,7 @@ fn a_part_of_an_entry_is_not_taken_over() {
     }
     let other = HostMemory::new(Geometry::new(Granule::K16, 47, OaFormat::Bits48).expect("one"), 1);
     // SAFETY: it is refused before anything is read.
-    let refused = unsafe { AddressSpace::from_shared_root(&other, g, Half::Upper, root, linear_range(g)) };
+    let refused = unsafe { SharedSpace::from_shared_root(&other, g, Half::Upper, root, linear_range(g)) };
     assert!(matches!(refused, Err(AdoptError::Memory(_))));
 }
 

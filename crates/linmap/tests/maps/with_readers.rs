@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half,
-    Hardware, Memory, OaFormat, Pa, Policy, Promise, Readers, Reserved, Tlbi, Tree, Va, WithReaders,
+    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half, Hardware,
+    Memory, OaFormat, Pa, Policy, Promise, Readers, Reserved, SharedSpace, Tlbi, Tree, Va, WithReaders,
 };
 
 /// Hardware of one CPU without a TLB, which notes each call.
@@ -73,7 +73,7 @@ fn operations<H: Hardware>(hardware: &H) -> Vec<String> {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
     let memory = HostMemory::new(g, 16);
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     // SAFETY: nothing else uses these tables.
     let platform = unsafe { Combined::new(&memory, hardware) };
     let va = Va(g.base(Half::Upper));
@@ -113,7 +113,7 @@ fn a_reader_knows_whether_anything_has_changed() {
     let (memory, below) = (HostMemory::new(g, 16), Noted(RefCell::new(Vec::new())));
     let readers = Readers::<1, 8>::new();
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-    let (space, va) = (AddressSpace::adopt(tree), Va(g.base(Half::Upper)));
+    let (space, va) = (SharedSpace::adopt(tree), Va(g.base(Half::Upper)));
     // SAFETY: these are the readers of all, and nothing else uses these tables.
     let hardware = unsafe { WithReaders::new(&below, &readers, || 0) };
     // SAFETY: as above.

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, Level,
-    OaFormat, Pa, Policy, Region, Rodata, Tree, Va, linear_range,
+    Aliased, Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, Level, OaFormat, Pa,
+    Policy, Region, Rodata, SharedSpace, Tree, Va, linear_range,
 };
 use test_support::is_as_stored;
 
@@ -23,7 +23,7 @@ const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/work.txt")
 struct Map<const HOLD: usize> {
     g: Geometry,
     counting: Counting<HOLD>,
-    space: Rc<AddressSpace>,
+    space: Rc<SharedSpace>,
     /// The number of bytes of RAM: two gigabytes or more, and some pages.
     ram: u64,
     lines: String,
@@ -36,7 +36,7 @@ impl<const HOLD: usize> Map<HOLD> {
         let memory = HostMemory::new(g, (ram / block) as usize * 2 + 64);
         let region = Region::new(Va(g.base(Half::Upper)), Pa(0), ram, Attributes::RAM);
         let tree = Tree::build(&memory, g, Half::Upper, region.runs(g)).expect("frames enough");
-        let space = Rc::new(AddressSpace::adopt(tree));
+        let space = Rc::new(SharedSpace::adopt(tree));
         space.set_policy(Policy::Live);
         Self { g, counting: Counting::new(memory), space, ram, lines: String::new() }
     }

@@ -9,7 +9,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
 
-use crate::claims::{Attention, Claim, Claimed, Claims};
+use crate::claims::{Attention, Claim, Claims};
+use crate::cover::Claimed;
 use crate::format::Span;
 use crate::{all_orders, fails};
 

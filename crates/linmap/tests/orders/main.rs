@@ -31,8 +31,11 @@ mod platform {
         result
     }
 }
-mod live {
-    pub(crate) use crate::{begun, lock_set};
+mod edit {
+    pub(crate) use crate::cover::{Claimed, Cover, GIGABYTE};
+}
+mod share {
+    pub(crate) use crate::begun;
 }
 mod build {
     /// No statistics are kept here.
@@ -47,27 +50,30 @@ mod build {
 }
 
 // A test uses what it needs of these.
-#[path = "../../src/live/begun.rs"]
+#[path = "../../src/share/begun.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod begun;
-#[path = "../../src/live/claims.rs"]
+#[path = "../../src/share/claims.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod claims;
-#[path = "../../src/live/lock_set.rs"]
+#[path = "../../src/edit/cover.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod cover;
+#[path = "../../src/share/lock_set.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod lock_set;
-#[path = "../../src/live/publishing.rs"]
+#[path = "../../src/share/publishing.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod publishing;
 #[path = "../../src/platform/readers.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod readers;
-#[path = "../../src/live/share.rs"]
-#[allow(dead_code, unreachable_pub)]
-mod share;
 #[path = "../../src/format/span.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod span;
+#[path = "../../src/share/words.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod words;
 
 /// Tries all orders of a program with several threads.
 fn all_orders(program: fn()) {

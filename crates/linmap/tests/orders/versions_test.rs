@@ -5,7 +5,7 @@ use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use loom::thread;
 
 use crate::every_order_is_needed;
-use crate::share::Share;
+use crate::words::Share;
 
 /// Two entries that are equal whenever no operation is under way.
 struct Entries {
@@ -66,5 +66,5 @@ fn two_changes() {
 
 #[test]
 fn every_order_of_the_versions_is_needed() {
-    every_order_is_needed("share.rs", &[one_reader, two_changes]);
+    every_order_is_needed("words.rs", &[one_reader, two_changes]);
 }

@@ -6,8 +6,8 @@ use std::thread;
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Platform,
-    Policy, Tree, Va,
+    Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy,
+    SharedSpace, Tree, Va,
 };
 
 /// The changes of a thread.
@@ -21,7 +21,7 @@ const APART: u64 = 512;
 
 /// Changes the pages of a thread, all of them together. Calls again while a claim of another thread is in the way; and when table
 /// pages are short, gives back those that readers have left.
-fn change<P: Platform>(space: &AddressSpace, platform: &P, give_back: impl Fn(), (va, pa): (Va, Pa)) {
+fn change<P: Platform>(space: &SharedSpace, platform: &P, give_back: impl Fn(), (va, pa): (Va, Pa)) {
     let until_done = |call: &dyn Fn() -> Result<(), ChangeError>| {
         while let Err(error) = call() {
             match error {
@@ -53,7 +53,7 @@ fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
     // SAFETY: these tables have no other locks.
     let platform = &unsafe { memory.platform(&threads) };
     let tree = Tree::build(platform, g, Half::Upper, std::iter::empty()).expect("a root");
-    let space = &AddressSpace::adopt(tree);
+    let space = &SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let at = |page: u64| (Va(g.base(Half::Upper) + (page << 12)), Pa((page << 12) + (1 << 32)));
     let pa_of = |va: Va| Pa(va.0 - g.base(Half::Upper) + (1 << 32));

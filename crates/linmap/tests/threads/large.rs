@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use linmap::host::{SharedMemory, Threads};
-use linmap::{AddressSpace, Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, Tree, Va};
+use linmap::{Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, SharedSpace, Tree, Va};
 use test_support::{Random, Rows, with_locks};
 
 use crate::interrupted::Interrupted;
@@ -23,7 +23,7 @@ fn software_bit(value: u64) -> Change {
 struct Large<const LOCKS: usize> {
     memory: SharedMemory,
     threads: Threads<LOCKS>,
-    space: AddressSpace,
+    space: SharedSpace,
     gigabytes: u64,
 }
 
@@ -32,7 +32,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         let g = geometry();
         let (memory, threads) = (SharedMemory::new(g, 4096), Threads::new());
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         let map = Self { memory, threads, space, gigabytes };
         // SAFETY: no CPU uses these tables.
@@ -145,7 +145,7 @@ fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     assert!(map.space.changes(p).invalidations > before, "{page} is pending");
 }
 
-/// Numbers of gigabytes around some numbers of locks and their halves, and one that is drawn. `LockSet` is tested with all of them.
+/// Numbers of gigabytes around some numbers of locks and their halves, and one that is drawn. `Cover` is tested with all of them.
 fn each(case: impl Fn(u64, usize, u64)) {
     let mut rows = Rows::new();
     for locks in [1, 8, 64] {

@@ -19,8 +19,8 @@ use std::thread;
 use area::{Area, Page, at, pa_of};
 use linmap::host::Threads;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Checks, Combined, Entry, Geometry, Granule,
-    Half, Level, MarkedRange, OaFormat, Platform, Policy, Reserved, Tree, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Checks, Combined, Entry, Geometry, Granule, Half, Level,
+    MarkedRange, OaFormat, Platform, Policy, Reserved, SharedSpace, Tree, Va,
 };
 use platform::{Lack, Lacking, Spoiling};
 use test_support::{Random, with_locks};
@@ -62,7 +62,7 @@ fn areas(thread: u64) -> Vec<Area> {
 
 /// A map that several threads change.
 struct Map<'p, P> {
-    space: AddressSpace,
+    space: SharedSpace,
     platform: &'p P,
     /// The first address of the window.
     base: u64,
@@ -351,7 +351,7 @@ fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: L
     // SAFETY: nothing else locks the tables of this memory.
     let platform = unsafe { Combined::new(&memory, &hardware) };
     let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
-    let (space, start) = (AddressSpace::adopt(tree), g.base(Half::Upper));
+    let (space, start) = (SharedSpace::adopt(tree), g.base(Half::Upper));
     space.set_policy(Policy::Live);
     let random = &mut Random::new(!seed);
     let gigabytes = WINDOW + random.size(MOST - WINDOW);

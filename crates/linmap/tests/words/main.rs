@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy,
+    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy, SharedSpace,
     Tree, Va,
 };
 use watch::Watched;
@@ -21,7 +21,7 @@ const LINE: usize = 128;
 
 /// All that callers store to, without the tables.
 struct State<const LOCKS: usize> {
-    space: AddressSpace,
+    space: SharedSpace,
     threads: Threads<LOCKS>,
 }
 
@@ -40,7 +40,7 @@ const OPERATIONS: [&str; 10] = [
 ];
 
 /// Carries out an operation on pages of the gigabyte that begins at `va`.
-fn operate<P: Platform>(space: &AddressSpace, p: &P, va: Va, name: &str) -> Result<(), ChangeError> {
+fn operate<P: Platform>(space: &SharedSpace, p: &P, va: Va, name: &str) -> Result<(), ChangeError> {
     let at = |number| page(va, number);
     // SAFETY: no CPU uses these tables.
     unsafe {
@@ -74,7 +74,7 @@ fn common<const LOCKS: usize>(gigabytes: [u64; 2], bytes: usize) -> Vec<(&'stati
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
     let memory = SharedMemory::new(g, 256);
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-    let state = Watched::new(State { space: AddressSpace::adopt(tree), threads: Threads::<LOCKS>::new() });
+    let state = Watched::new(State { space: SharedSpace::adopt(tree), threads: Threads::<LOCKS>::new() });
     let State { space, threads } = state.get();
     // SAFETY: nothing else locks the tables of this memory.
     let platform = unsafe { memory.platform(threads) };

@@ -1,9 +1,9 @@
-//! linmap: trees built off line, then adopted and changed by an `AddressSpace`.
+//! linmap: trees built off line, then adopted and changed by a `SharedSpace`.
 
 use std::ops::ControlFlow;
 
 use linmap::host::HostMemory;
-use linmap::{AddressSpace, Change, Entry, Frame, Half, Policy, Tree, Va, linear_range};
+use linmap::{Change, Entry, Frame, Half, Policy, SharedSpace, Tree, Va, linear_range};
 
 use super::{Lacks, Leaves, Library, Map};
 use crate::host::{OFFSET, Plan, Pool};
@@ -19,7 +19,7 @@ pub(crate) struct Space<'m> {
 /// A tree, and what it becomes for changes.
 enum Made {
     Tree(Tree),
-    Live(Box<AddressSpace>),
+    Live(Box<SharedSpace>),
 }
 
 impl Library for Linmap {
@@ -43,7 +43,7 @@ impl Library for Linmap {
 }
 
 impl Space<'_> {
-    fn space(&self) -> &AddressSpace {
+    fn space(&self) -> &SharedSpace {
         match &self.map {
             Some(Made::Live(space)) => space,
             _ => panic!("it has begun"),
@@ -72,7 +72,7 @@ impl Space<'_> {
 impl Map for Space<'_> {
     fn begin(&mut self) {
         if let Some(Made::Tree(tree)) = self.map.take() {
-            let space = Box::new(AddressSpace::adopt(tree));
+            let space = Box::new(SharedSpace::adopt(tree));
             space.set_policy(Policy::Live);
             self.map = Some(Made::Live(space));
         }

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use book::{commands, documents};
 use linmap::{
-    AddressSpace, Attributes, Change, Geometry, Granule, Half, Leaves, OaFormat, Pa, Policy, Region, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, Leaves, OaFormat, Pa, Policy, Region, SharedSpace, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Setup};
 
@@ -61,7 +61,7 @@ fn log(file: fs::File) {
     let (cpu, va, pa) = (model.cpu(0), Va(g.base(Half::Upper)), Pa(0x4000_0000));
     let run = Region { va, oa: pa, bytes: 1 << 12, attributes: Attributes::RAM, leaves: Leaves::Pages };
     let tree = Tree::build(&cpu, g, Half::Upper, run.runs(g)).expect("pages enough");
-    let space = AddressSpace::adopt(tree);
+    let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     cpu.announces(space.root(), run.runs(g));
     for number in 0..2 {

@@ -22,7 +22,7 @@ impl Stress<'_> {
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::set_valid`](linmap::AddressSpace::set_valid).
+    /// As for [`SharedSpace::set_valid`](linmap::SharedSpace::set_valid).
     pub(super) unsafe fn set_valid(&self, pages: &Range<usize>, valid: bool) -> Result<(), ChangeError> {
         let (space, platform) = (&self.system.space, self.system.platform());
         let (va, count) = (self.va(pages.start), pages.len() as u64);

@@ -147,11 +147,11 @@ fn pieces<'r>(
 mod tests {
     use super::*;
     use linmap::host::HostMemory;
-    use linmap::{AddressSpace, Change, Granule, Half, OaFormat, Pa, Policy, Rodata, Tree, Va, create};
+    use linmap::{Change, Granule, Half, OaFormat, Pa, Policy, Rodata, SharedSpace, Tree, Va, create};
 
     /// A map in live tables, changed by a kernel's operations.
     struct Live {
-        space: AddressSpace,
+        space: SharedSpace,
         memory: HostMemory,
     }
 
@@ -160,7 +160,7 @@ mod tests {
             let g = layout.geometry();
             let memory = HostMemory::new(g, 1 << 14);
             let empty = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
-            let space = AddressSpace::adopt(empty);
+            let space = SharedSpace::adopt(empty);
             space.set_policy(Policy::Live);
             // SAFETY: no CPU uses these tables.
             unsafe { create(&space, &memory.platform(), layout, Leaves::Largest) }.expect("a map");

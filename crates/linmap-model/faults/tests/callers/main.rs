@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use linmap::host::HostMemory;
 use linmap::mistakes::{Patch, switch_on};
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved,
+    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved, SharedSpace,
     Tree, Va,
 };
 use shuttle::scheduler::PctScheduler;
@@ -128,7 +128,7 @@ fn fewer_tables() -> bool {
         let memory = HostMemory::new(g, 32);
         let platform = memory.platform();
         let tree = Tree::build(&platform, g, Half::Upper, core::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
         unsafe { space.map(&platform, start, 2 << 18, Pa(0), Attributes::RAM) }.expect("tables enough");

@@ -17,13 +17,13 @@ use crate::platform::memory::{Frame, Memory};
 ///
 /// ```
 /// use linmap::host::{SharedMemory, Threads};
-/// use linmap::{AddressSpace, Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va};
+/// use linmap::{SharedSpace, Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va};
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
 /// // SAFETY: the threads have no other locks for these tables.
 /// let platform = unsafe { memory.platform(&threads) };
-/// let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+/// let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
 /// space.set_policy(Policy::Live);
 /// let gigabyte = |n: u64| Va(g.base(Half::Upper) + (n << 30));
 /// std::thread::scope(|scope| {

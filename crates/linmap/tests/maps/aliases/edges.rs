@@ -1,8 +1,8 @@
 //! The ends of the linear map, and maps that are not as they should be.
 
 use linmap::{
-    AddressSpace, Aliased, Attributes, Change, ChangeError, Descriptor, Entry, Geometry, Granule, Half,
-    Level, OaFormat, Pa, Policy, Rodata, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
+    Aliased, Attributes, Change, ChangeError, Descriptor, Entry, Geometry, Granule, Half, Level, OaFormat,
+    Pa, Policy, Rodata, SharedSpace, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
 };
 
 use crate::aliases::flat::{Set, changed};
@@ -235,7 +235,7 @@ fn the_lower_half_has_no_aliases() {
         let world = World::empty(g, 0);
         let platform = world.platform();
         let tree = Tree::build(&platform, g, Half::Lower, std::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         let aliased = Aliased::new(&space, world.offset, Rodata::Full);
         // SAFETY: no CPU uses these addresses.

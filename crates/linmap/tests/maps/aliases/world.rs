@@ -5,8 +5,9 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, CannotPark, ChangeError, Combined, Dsb, Entry, EntryUpdate, Geometry,
-    Half, Hardware, Leaf, Level, Memory, Pa, Policy, Promise, Rodata, Stats, Tlbi, Tree, Va, linear_range,
+    Aliased, Attributes, CannotPark, ChangeError, Combined, Dsb, Entry, EntryUpdate, Geometry, Half,
+    Hardware, Leaf, Level, Memory, Pa, Policy, Promise, Rodata, SharedSpace, Stats, Tlbi, Tree, Va,
+    linear_range,
 };
 
 use crate::aliases::flat::{Flat, Mapped, Set};
@@ -93,7 +94,7 @@ pub(crate) struct WorldOf<const HOLD: usize> {
     pub(crate) g: Geometry,
     pub(crate) memory: HostMemory,
     pub(crate) hardware: Notes<HOLD>,
-    pub(crate) space: AddressSpace,
+    pub(crate) space: SharedSpace,
     pub(crate) offset: u64,
     /// The first address of the area, and how many pages it has.
     pub(crate) area: u64,
@@ -114,7 +115,7 @@ impl<const HOLD: usize> WorldOf<HOLD> {
     pub(crate) fn empty(g: Geometry, ram: u64) -> Self {
         let memory = HostMemory::new(g, 120);
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("one page");
-        let space = AddressSpace::adopt(tree);
+        let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         let (Va(first), Va(last)) = linear_range(g);
         let hardware = Notes {

@@ -2,7 +2,7 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Descriptor, Entry, Geometry, Granule, Half, Level, MarkedRange, Memory, OaFormat, Pa, Slot,
+    Descriptor, Entry, Geometry, Granule, Half, Level, MarkedRange, Memory, OaFormat, Pa, SharedSpace, Slot,
     Tree,
 };
 
@@ -12,7 +12,7 @@ use crate::raw::{load, store};
 /// A live map of the upper half, empty at first.
 pub(crate) struct Tables {
     memory: HostMemory,
-    space: AddressSpace,
+    space: SharedSpace,
 }
 
 impl Tables {
@@ -20,7 +20,7 @@ impl Tables {
         let g = Geometry::new(granule, va_bits, oa).unwrap();
         let memory = dirty_memory(g, 16);
         let empty = Tree::build(&memory, g, Half::Upper, std::iter::empty()).unwrap();
-        Self { memory, space: AddressSpace::adopt(empty) }
+        Self { memory, space: SharedSpace::adopt(empty) }
     }
 
     /// Puts `bits` into the entry that a walk to `at`, counted from the start of the map, reads at `level`.

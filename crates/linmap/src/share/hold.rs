@@ -1,0 +1,230 @@
+//! The guard of one caller among many: it holds the locks of its addresses, and knows what others have claimed or left.
+
+use core::marker::PhantomData;
+use core::sync::atomic::{Ordering::Acquire, fence};
+
+use crate::batch::{Invalidated, Issuer};
+use crate::build::Counters;
+use crate::edit::{Caller, Claimed, Cover, Guard, Needs, Reserve, SplitCost, Tables};
+use crate::format::Span;
+use crate::platform::{Platform, Reason, with_locks, with_more_locks};
+use crate::share::claims::{Claim, KeptCuts};
+use crate::share::map_state::MapState;
+use crate::share::marks::mark;
+use crate::share::settle::{heed, settle};
+use crate::share::words::Share;
+
+/// A guard by locks.
+pub(crate) struct Hold<'a, P> {
+    pub(crate) state: &'a MapState,
+    /// The locks that are held.
+    cover: Cover,
+    /// The caller's own claims, as bits.
+    own: u64,
+    platform: PhantomData<P>,
+}
+
+impl<P> Clone for Hold<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Hold<'_, P> {}
+
+/// The first lock of a hold. Readers without a lock can tell that tables may change meanwhile, by the version that belongs to the lock:
+/// theirs is the sum of all.
+pub(crate) struct Held<'h, P: Platform + 'h> {
+    share: &'h Share,
+    version: u64,
+    _lock: P::Held<'h>,
+}
+
+impl<P: Platform> Drop for Held<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.share.changes_end(self.version);
+    }
+}
+
+impl<'a, P: Platform> Guard for Hold<'a, P> {
+    type Platform = P;
+    type Owner = &'a MapState;
+    type Claim = Claim<'a>;
+    type KeptCuts = KeptCuts<'a>;
+    type Held<'h>
+        = Held<'h, P>
+    where
+        Self: 'h;
+
+    #[inline(always)]
+    fn new(state: &'a MapState) -> Self {
+        Self { state, cover: Cover::NOTHING, own: 0, platform: PhantomData }
+    }
+
+    #[inline(always)]
+    fn tables_of<'t>(state: &'t &'a MapState) -> &'t Tables {
+        &state.tables
+    }
+
+    #[inline(always)]
+    fn tables(&self) -> &Tables {
+        &self.state.tables
+    }
+
+    #[inline(always)]
+    fn for_stores(span: Span) -> Cover {
+        Cover::of::<P>(span)
+    }
+
+    #[inline(always)]
+    fn for_one(va: u64) -> Cover {
+        Cover::one(Cover::number::<P>(va))
+    }
+
+    #[inline]
+    fn for_link(entry: Span) -> Cover {
+        Cover::of::<P>(entry).first()
+    }
+
+    #[inline(always)]
+    fn with(self, cover: Cover) -> Self {
+        Self { cover, ..self }
+    }
+
+    #[inline(always)]
+    fn cover(&self) -> Cover {
+        self.cover
+    }
+
+    #[inline]
+    fn hold<R>(&self, platform: &P, work: impl FnOnce() -> R) -> R {
+        let _held = self.begin(platform);
+        match self.cover.but_lowest() {
+            others if P::LOCKS > 1 && others != Cover::NOTHING => {
+                with_more_locks(platform, others.bits(), work)
+            }
+            _ => work(),
+        }
+    }
+
+    #[inline(always)]
+    fn begin<'h>(&'h self, platform: &'h P) -> Held<'h, P> {
+        let number = self.cover.lowest();
+        let (lock, share) = (platform.lock(number), self.state.share(number));
+        Held { share, version: share.changes_begin(), _lock: lock }
+    }
+
+    fn claim(&self, platform: &P, spans: impl Iterator<Item = Span> + Clone) -> Result<Claim<'a>, Claimed> {
+        self.state.claims.claim(&self.state.attention, platform, spans)
+    }
+
+    fn owning(self, claim: &Claim<'a>) -> Self {
+        Self { own: claim.bits(), ..self }
+    }
+
+    fn regardless(self) -> Self {
+        Self { own: u64::MAX, ..self }
+    }
+
+    fn keeps_cuts(&self) -> KeptCuts<'a> {
+        self.state.attention.keeps_cuts()
+    }
+
+    fn are_cuts_kept(&self) -> bool {
+        self.state.attention.are_cuts_kept()
+    }
+
+    #[inline]
+    fn is_claimed(&self, span: Span) -> bool {
+        self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)
+    }
+
+    #[inline(always)]
+    fn is_free(&self, to: &impl Issuer, later: bool, span: Span) -> bool {
+        let attention = &self.state.attention;
+        let looks = if later { attention.is_needed_for_more() } else { attention.is_needed() };
+        !looks || heed(self.state, to, later, (self.cover, span))
+    }
+
+    fn is_pending(&self, span: Span) -> bool {
+        self.state.has_pending(|| Self::for_stores(span), span)
+    }
+
+    #[inline]
+    fn settle(&self, to: &impl Issuer, span: Span) {
+        let held = || Self::for_stores(span).common(self.cover);
+        if self.state.has_pending(held, span) {
+            settle(self.state, to, (held(), span));
+        }
+    }
+
+    /// A range of several locks is noted with each of them.
+    #[inline]
+    fn leave(&self, range: Invalidated) {
+        let Invalidated { first, last, .. } = range;
+        let locks = if self.cover.is_one() { self.cover } else { Self::for_stores(Span { first, last }) };
+        locks.numbers().for_each(|number| self.state.leave_pending(number, range));
+    }
+
+    #[inline]
+    fn mark(&self, span: Span) {
+        if self.state.attention.is_repaint() {
+            mark(self.state, span);
+        }
+    }
+
+    /// Marks are made under the locks of all that they are of. A repaint that begins now looks at nothing before this hold ends.
+    fn for_mark(&self, span: Span) -> Cover {
+        if self.state.attention.is_repaint() { Self::for_stores(span) } else { Cover::NOTHING }
+    }
+
+    /// One above a gigabyte may have been published under other locks than its own, and a moment ago. Its publisher has the first
+    /// lock of all, since an entry that translates more than a gigabyte translates at least 64. To take that lock is to wait until
+    /// walkers see it.
+    #[inline]
+    fn sees_published(&self) -> Result<(), Needs> {
+        let first = Cover::one(0);
+        if self.cover.has(first) || !self.state.publishing.is_under_way() {
+            return Ok(());
+        }
+        Err(Needs::Cover(first))
+    }
+
+    /// Callers in other gigabytes reach the tables at once.
+    fn publish_upper(&self, stores: impl FnOnce()) {
+        self.state.publishing.begins();
+        stores();
+        self.state.publishing.ends();
+    }
+
+    fn leave_empty(&self, first: Option<u64>) -> Option<u64> {
+        self.state.leave_empty(first)
+    }
+
+    #[inline(always)]
+    fn counters(&self) -> Option<&Counters> {
+        Some(&self.state.share(self.cover.lowest()).counters)
+    }
+
+    fn parked(&self) {
+        self.state.parked();
+    }
+
+    fn cost(&self, reason: Reason, cost: SplitCost) {
+        self.state.split_costs.add(reason, cost);
+    }
+}
+
+/// Invalidates all pending ranges that overlap a span.
+pub(crate) fn flush<P: Platform>(caller: &Caller<'_, Hold<'_, P>>, span: Span) {
+    if !caller.owner.attention.is_pending() {
+        // What this caller does next comes after the invalidations of the one who said so.
+        return fence(Acquire);
+    }
+    let reserve = Reserve::new(caller.platform);
+    for number in Hold::<P>::for_stores(span).numbers() {
+        let editor = caller.editor(Cover::one(number), &reserve);
+        with_locks(caller.platform, editor.guard.cover.bits(), || editor.guard.settle(&editor, span));
+    }
+}

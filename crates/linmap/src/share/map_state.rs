@@ -1,0 +1,115 @@
+//! The state of a live map that many callers share: claims, and for each lock a share and what is pending.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::build::{Changes, Tree};
+use crate::edit::{SplitCosts, Tables, Versions};
+use crate::format::{Geometry, Half, Pa};
+use crate::plan::Stats;
+use crate::share::claims::{Attention, Claims};
+use crate::share::copied::Copied;
+use crate::share::pending::Pending;
+use crate::share::publishing::Publishing;
+use crate::share::words::Share;
+
+/// The state of a map outside its tables.
+// In this order: what each operation reads is at the beginning, where one instruction reaches it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct MapState {
+    pub(crate) tables: Tables,
+    pub(crate) attention: Attention,
+    pub(crate) publishing: Publishing,
+    /// The first address of an empty table above a gigabyte that was left where it is, with a bit that says so, or 0.
+    left_empty: AtomicU64,
+    /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
+    parkings: AtomicU64,
+    pub(crate) claims: Claims,
+    pub(crate) copied: Copied,
+    pub(crate) split_costs: SplitCosts,
+    shares: [Share; MOST_LOCKS],
+    pending: [Pending; MOST_LOCKS],
+}
+
+/// The largest number of locks of a platform.
+const MOST_LOCKS: usize = 64;
+
+impl MapState {
+    /// Returns the state of a map that has just been built.
+    pub(crate) fn of(tree: Tree) -> Self {
+        let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
+        Self::over(tree.into_root().into_pa(), geometry, half, &stats)
+    }
+
+    /// Returns the state of a map with these counts below a root.
+    pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
+        let mut state = Self::BLANK;
+        state.begin((root, geometry, half), stats);
+        state
+    }
+
+    /// Sets what depends on the tables, in a state that is blank.
+    pub(crate) fn begin(&mut self, root: (Pa, Geometry, Half), stats: &Stats) {
+        self.tables.begin(root);
+        self.shares[0].counters.include(stats);
+    }
+
+    /// The state of no map yet. A state is larger than some stacks, so that it begins where it will stay, as a copy of this.
+    /// All of it is zero, so that the copy is a fill, and a program has no constant of this size.
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use is a state of its own")]
+    pub(crate) const BLANK: Self = Self {
+        tables: Tables::BLANK,
+        attention: Attention::none(),
+        publishing: Publishing::none(),
+        left_empty: AtomicU64::new(0),
+        parkings: AtomicU64::new(0),
+        claims: Claims::new(),
+        copied: Copied::none(),
+        split_costs: SplitCosts::none(),
+        shares: [const { Share::new() }; MOST_LOCKS],
+        pending: [const { Pending::none() }; MOST_LOCKS],
+    };
+
+    /// Returns the state that belongs to a lock.
+    #[inline(always)]
+    pub(crate) fn share(&self, number: usize) -> &Share {
+        &self.shares[number & (MOST_LOCKS - 1)]
+    }
+
+    /// Returns the pending invalidations of a lock, for its holder.
+    pub(crate) fn pending(&self, number: usize) -> &Pending {
+        &self.pending[number & (MOST_LOCKS - 1)]
+    }
+
+    /// Returns the counts of leaves and tables. The caller holds all locks.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::EMPTY;
+        self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));
+        stats
+    }
+
+    /// Returns the counts of operations. The caller holds all locks.
+    pub(crate) fn changes(&self) -> Changes {
+        let mut changes = Changes { parkings: self.parkings.load(Relaxed), ..Changes::default() };
+        self.shares.iter().for_each(|share| share.counters.add_changes_to(&mut changes));
+        changes
+    }
+
+    /// Notes the first address of an empty table that stays where it is, or that there is none. Returns what was noted before.
+    pub(crate) fn leave_empty(&self, first: Option<u64>) -> Option<u64> {
+        let before = self.left_empty.swap(first.map_or(0, |first| first | 1), Relaxed);
+        (before != 0).then_some(before & !1)
+    }
+
+    /// Counts a parking.
+    pub(crate) fn parked(&self) {
+        self.parkings.fetch_add(1, Relaxed);
+    }
+}
+
+impl Versions for MapState {
+    fn version(&self) -> Option<u64> {
+        let versions = self.shares.iter().map(Share::version);
+        versions.into_iter().try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
+    }
+}
