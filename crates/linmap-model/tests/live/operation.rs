@@ -281,9 +281,21 @@ impl Operation {
         read_only && self.va <= va && va <= self.last(g)
     }
 
-    /// Returns true if an exclusive space has it, and leaves nothing for later.
+    /// Returns the same without anything left for later.
+    pub(crate) fn at_once(&self) -> Self {
+        let what = match self.what {
+            What::Change(change, flags) => What::Change(change, flags - ChangeFlags::LATER),
+            What::ChangePages(change, flags, list) => {
+                What::ChangePages(change, flags - ChangeFlags::LATER, list)
+            }
+            what => what,
+        };
+        Self { what, ..*self }
+    }
+
+    /// Returns true if an exclusive space has it.
     pub(crate) fn is_of_both_forms(&self) -> bool {
-        let shared = match self.what {
+        let is_of_one = match self.what {
             What::SetPageValid(_)
             | What::Flush
             | What::HotRemove(_)
@@ -292,10 +304,10 @@ impl Operation {
             What::Remake(remade) => remade.linear.is_some(),
             _ => false,
         };
-        !shared && !self.is_later()
+        !is_of_one
     }
 
-    /// Does it in an exclusive space, which has it.
+    /// Does it in an exclusive space, which has it, and then invalidates what it has left for later.
     pub(crate) fn run_alone<P: Platform>(
         &self,
         space: &mut Space,
@@ -307,7 +319,8 @@ impl Operation {
         unsafe {
             of_both_forms!(self, space, platform, (va, pages), step, other => unreachable!("{other:?}"));
         }
-        Ok(())
+        let later = if self.is_later() { self.named(space.geometry()) } else { Vec::new() };
+        Ok(later.into_iter().try_for_each(|(va, pages)| space.flush(platform, Va(va), pages))?)
     }
 
     /// Does it. `step` is called where a remake calls its own.

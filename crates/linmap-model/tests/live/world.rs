@@ -173,7 +173,7 @@ impl<'m> World<'m> {
     }
 
     /// The tables as an exclusive space.
-    fn alone(&self) -> Space {
+    pub(crate) fn alone(&self) -> Space {
         // SAFETY: nothing else uses the tables until the operation on it is done.
         let space = unsafe { Space::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
         let mut space = space.expect("pages of that size");
@@ -184,7 +184,7 @@ impl<'m> World<'m> {
     }
 
     /// Counts what an operation on an exclusive space has left.
-    fn count_anew(&mut self) {
+    pub(crate) fn count_anew(&mut self) {
         let (policy, attributes) = (self.space.policy(), self.space.table_attributes());
         // SAFETY: the tables are those of the value that this one replaces.
         let space = unsafe { SharedSpace::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
@@ -312,6 +312,9 @@ impl<'m> World<'m> {
     ) -> Result<(), Refused> {
         let before = matches!(operation.what, What::Repaint(_)).then(|| self.walked.leaves.clone());
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
+        let is_alone = self.is_alone && operation.is_of_both_forms() && !self.space.has_pending();
+        // What an exclusive space leaves for later, its caller invalidates at once.
+        let announced = if is_alone { operation.at_once() } else { *operation };
         let prediction = self.predict(operation);
         let changes = match prediction.result {
             Ok(()) | Err(Refused::Step { .. }) if self.is_remade(operation, &prediction) => {
@@ -320,7 +323,7 @@ impl<'m> World<'m> {
                 ranges.into_iter().flat_map(|range| changes(&out, range)).collect()
             }
             Ok(()) if operation.pages != 0 => {
-                let changes = operation.changes(&prediction.flat, self.g).into_iter();
+                let changes = announced.changes(&prediction.flat, self.g).into_iter();
                 // What is pending stays pending where translations are not its business.
                 let leaves = matches!(operation.what, What::Collapse | What::Repaint(_));
                 let left = leaves && self.space.has_pending();
@@ -333,7 +336,6 @@ impl<'m> World<'m> {
         cpu.begins(self.space.root(), operation.name(), &self.effective(changes));
         let events = self.model.events();
         let mut steps = 0;
-        let is_alone = self.is_alone && operation.is_of_both_forms() && !self.space.has_pending();
         let mut alone = is_alone.then(|| self.alone());
         let mut step = || {
             steps += 1;

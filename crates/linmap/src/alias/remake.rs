@@ -124,9 +124,6 @@ pub(crate) fn remake_both<G: Guard, E>(
     if !look_at_both(call, (sides, true), &part, remade)? {
         return Ok(());
     }
-    if !are_claimed {
-        call.regardless();
-    }
     let mut out = OutOrBack::out(are_claimed);
     each_aliases(call, sides, &part, |call, aliases| store(call, &mut out, aliases, false))?;
     store(call, &mut OutOrBack::out(true), &[span], false)?;

@@ -51,12 +51,6 @@ impl<'a, G: Guard> Call<'a, G> {
         self.later
     }
 
-    /// Goes on regardless of claims. Its addresses are those of memory that the caller has to itself, so another caller who has
-    /// claimed some of them changes memory of others.
-    pub(crate) fn regardless(&mut self) {
-        self.guard = self.guard.regardless();
-    }
-
     /// Lets go of the claim.
     pub(crate) fn unclaim(&mut self) {
         self.claim = None;
@@ -101,7 +95,7 @@ impl<'a, G: Guard> Call<'a, G> {
         mut attempt: impl FnMut(&Editor<'_, G>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
         let (later, Some(first)) = (self.is_later(), spans.clone().next()) else { return Ok(None) };
-        // Who has a claim waits for nobody: what he changes is his.
+        // Who has a claim waits for nobody: what he changes is his, by whatever address.
         let waits = self.claim.is_none();
         self.tries(cover, first, |editor| {
             for span in spans.clone() {
@@ -195,7 +189,7 @@ impl<'a, G: Guard> Call<'a, G> {
     }
 
     /// Claims ranges together, the operation's own first, after all claims in the way have gone: at most
-    /// [`TOGETHER`](super::claims::TOGETHER). They may overlap. The call has none yet: who has one does not wait for another.
+    /// [`TOGETHER`](crate::edit::TOGETHER). They may overlap. The call has none yet: who has one does not wait for another.
     ///
     /// # Errors
     ///

@@ -106,12 +106,6 @@ pub(crate) trait Guard: Copy {
     #[must_use]
     fn owning(self, claim: &Self::Claim) -> Self;
 
-    /// Returns the guard for one whom no claim of others concerns.
-    #[must_use]
-    fn regardless(self) -> Self {
-        self
-    }
-
     /// From here on nobody merges leaves that were cut, until the value is dropped.
     fn keeps_cuts(&self) -> Self::KeptCuts;
 

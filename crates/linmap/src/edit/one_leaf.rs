@@ -4,8 +4,7 @@
 //! others have left, are those of every operation. Whatever takes more than this is left to the operation's long form, and nothing is stored
 //! then.
 
-use crate::batch::Invalidated;
-use crate::batch::finish_one;
+use crate::batch::{Invalidated, finish_one};
 use crate::build::OutOfFrames;
 use crate::edit::caller::Caller;
 use crate::edit::cover::GIGABYTE;

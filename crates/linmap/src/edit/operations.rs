@@ -1,17 +1,13 @@
 //! The operations on live tables, for every caller: the arguments are checked, and each operation begins.
 
-use crate::batch::TlbBatch;
 use crate::edit::caller::Caller;
-use crate::edit::change::protect;
-use crate::edit::change::{Ranges, change_ranges};
+use crate::edit::change::{Ranges, change_ranges, protect};
 use crate::edit::change_flags::ChangeFlags;
 use crate::edit::collapse::collapse;
-use crate::edit::cover::Cover;
 use crate::edit::error::ChangeError;
 use crate::edit::guard::Guard;
 use crate::edit::mapping::Mapping;
 use crate::edit::one_leaf::in_one_hold;
-use crate::edit::reserve::Reserve;
 use crate::edit::split_to_pages::split_to_pages;
 use crate::edit::unmap::{unmap, unmap_all};
 use crate::format::{Attributes, Change, LeafChange, MemoryType, Pa, Span, Unaligned, Va};
@@ -162,13 +158,6 @@ impl<G: Guard> Caller<'_, G> {
     pub(crate) fn unpin(self, (va, pages): Pages) -> Result<(), ChangeError> {
         let Some(span) = self.tables().owned_span(va, pages)? else { return Ok(()) };
         self.stay_split(span, (Attributes::STAYS_SPLIT.bits(), 0))
-    }
-
-    /// Invalidates all translations of a span.
-    pub(crate) fn flush(self, span: Span) {
-        let (reserve, mut batch) = (Reserve::new(self.platform), TlbBatch::new());
-        batch.add(span.first, span.last, self.tables().geometry().page_shift());
-        batch.finish(&self.editor(Cover::NOTHING, &reserve));
     }
 
     /// Clears and sets a bit that hardware ignores.

@@ -1,12 +1,15 @@
 //! An address space of one caller at a time: exclusive by its borrow.
 
+use crate::batch::TlbBatch;
 use crate::build::{BuildError, Tree};
 use crate::edit::caller::Caller;
 use crate::edit::change_flags::ChangeFlags;
+use crate::edit::cover::Cover;
 use crate::edit::error::{ChangeError, GraftError};
 use crate::edit::graft::graft;
 use crate::edit::guard::Alone;
 use crate::edit::reader::Reader;
+use crate::edit::reserve::Reserve;
 use crate::edit::tables::Tables;
 use crate::format::{Attributes, Change, Geometry, Half, Pa, Span, TableAttributes, Va};
 use crate::plan::{Policy, Stats};
@@ -220,8 +223,8 @@ impl Space {
     ///
     /// # Safety
     ///
-    /// As for [`protect`](Self::protect). With `LATER`, CPUs may use the old translations until the caller has invalidated them; he
-    /// does so before another operation on any of these addresses.
+    /// As for [`protect`](Self::protect). With `LATER`, CPUs may use the old translations until the caller has invalidated them. This
+    /// comes before any other operation on these addresses.
     pub unsafe fn change<P: Platform>(
         &mut self,
         platform: &P,
@@ -260,7 +263,9 @@ impl Space {
     /// A range that is unaligned or outside the half.
     pub fn flush<P: Platform>(&mut self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.tables.span(va, pages)? else { return Ok(()) };
-        self.caller(platform).flush(span);
+        let (reserve, mut batch) = (Reserve::new(platform), TlbBatch::new());
+        batch.add(span.first, span.last, self.geometry().page_shift());
+        batch.finish(&self.caller(platform).editor(Cover::NOTHING, &reserve));
         Ok(())
     }
 

@@ -35,8 +35,6 @@ pub(crate) struct Tables {
     table_attributes: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Tables>() <= 64);
-
 impl Tables {
     /// Those of no map yet. All of it is zero.
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is a value of its own")]

@@ -123,10 +123,6 @@ impl<'a, P: Platform> Guard for Hold<'a, P> {
         Self { own: claim.bits(), ..self }
     }
 
-    fn regardless(self) -> Self {
-        Self { own: u64::MAX, ..self }
-    }
-
     fn keeps_cuts(&self) -> KeptCuts<'a> {
         self.state.attention.keeps_cuts()
     }

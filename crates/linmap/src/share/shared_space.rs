@@ -634,8 +634,8 @@ impl SharedSpace {
     ///
     /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state
     /// before a walker can see it. The cost is two DSB ISHST and an ISB, without a TLBI. The tree's own root page goes
-    /// back to the memory. Returns the counts of what was added. On return this CPU uses the new entries; another CPU
-    /// does so after its next context synchronisation event.
+    /// back to the memory. Returns the counts of what was added. On return this CPU uses the new entries. Another CPU
+    /// uses them after its next context synchronisation event.
     ///
     /// # Errors
     ///
