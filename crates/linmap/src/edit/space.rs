@@ -18,7 +18,7 @@ use crate::platform::{Memory, Platform};
 /// The live tables of one half of an address space that has one caller at a time.
 ///
 /// The operations are those of [`SharedSpace`](crate::SharedSpace), and do the same to the tables. Nothing is locked, claimed or
-/// counted: the borrow keeps others away, as a kernel's own lock of a user's address space does. All that it is besides its tables is
+/// counted: the borrow keeps others away, as a lock of the kernel's own does. All that it is besides its tables is
 /// 64 bytes. Readers without a lock are not waited for either, so a table that is removed goes back to the memory at once
 /// ([`Hardware::retire`](crate::Hardware::retire)).
 ///
