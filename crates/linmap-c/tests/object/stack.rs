@@ -10,10 +10,16 @@ fn levels(name: &str) -> u64 {
 }
 
 /// The functions on the deepest path and their frames, from the call down.
-type Path = Vec<(String, u64)>;
+pub(crate) type Path = Vec<(String, u64)>;
 
-/// Returns an upper bound of the bytes that a call takes, and the path to them.
-pub(crate) fn deepest(object: &Object, name: &str) -> (u64, Path) {
+/// Parts of the names of functions that a call does not reach which changes, maps or unmaps one page that is in the tables, or is to be,
+/// or is in a leaf that the CPUs can split live.
+pub(crate) const NOT_OF_ONE_PAGE: [&str; 3] =
+    ["Mapping$GT$3map17h", "12unmap_leaves17h", "6change6leaves17h"];
+
+/// Returns an upper bound of the bytes that a call takes which does not reach functions with one of these words in their names, and
+/// the path to them.
+pub(crate) fn deepest(object: &Object, name: &str, without: &[&str]) -> (u64, Path) {
     let reached: BTreeMap<&str, BTreeSet<&str>> = object
         .functions
         .keys()
@@ -21,18 +27,21 @@ pub(crate) fn deepest(object: &Object, name: &str) -> (u64, Path) {
             (name.as_str(), object.reached_from(name).iter().map(|function| function.name.as_str()).collect())
         })
         .collect();
-    below(object, &reached, &mut BTreeMap::new(), name)
+    below(object, &reached, (&mut BTreeMap::new(), without), name)
 }
 
 fn below<'o>(
     object: &'o Object,
     reached: &BTreeMap<&'o str, BTreeSet<&'o str>>,
-    known: &mut BTreeMap<&'o str, (u64, Path)>,
+    (known, without): (&mut BTreeMap<&'o str, (u64, Path)>, &[&str]),
     name: &str,
 ) -> (u64, Path) {
     let Some(function) = object.functions.get(name).filter(|function| !function.is_panic()) else {
         return (0, Vec::new());
     };
+    if without.iter().any(|word| name.contains(word)) {
+        return (0, Vec::new());
+    }
     if let Some(found) = known.get(name) {
         return found.clone();
     }
@@ -53,7 +62,7 @@ fn below<'o>(
     let (deepest, path) = outside
         .into_iter()
         .map(|call| {
-            let (deepest, path) = below(object, reached, known, call);
+            let (deepest, path) = below(object, reached, (&mut *known, without), call);
             (on(call) + deepest, core::iter::once((name.to_owned(), on(call))).chain(path).collect::<Path>())
         })
         .chain(core::iter::once((frame, vec![(name.to_owned(), frame)])))
@@ -63,7 +72,7 @@ fn below<'o>(
     known[name].clone()
 }
 
-/// Returns the largest number of bytes that a call may take. The deepest have some fifteen frame records of 16 bytes.
+/// Returns the largest number of bytes that a call may take.
 pub(crate) fn most(name: &str) -> u64 {
     match name {
         "linmap_root"
@@ -72,7 +81,14 @@ pub(crate) fn most(name: &str) -> u64 {
         | "linmap_never_aborts"
         | "linmap_is_busy" => 64,
         "linmap_init" | "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
-        "linmap_adopt" | "linmap_create" | "linmap_collapse" | "linmap_split" => (4 << 10) + 64,
-        _ => (5 << 10) + 64,
+        "linmap_adopt" | "linmap_create" | "linmap_collapse" => 2 << 10,
+        "linmap_split" => 2560,
+        "linmap_map" | "linmap_add" | "linmap_remove" => 3328,
+        _ => (4 << 10) + 64,
     }
+}
+
+/// Returns that number for a call that changes, maps or unmaps one page.
+pub(crate) fn most_of_one_page(name: &str) -> u64 {
+    if name == "linmap_change" { 1664 } else { 1 << 10 }
 }

@@ -1,7 +1,7 @@
 //! A change of an area and of its aliases in the linear map, in one hold of the locks of both.
 //!
 //! Three steps. *Survey*: find the aliases, in the longest possible extents, and check that everything is mapped and
-//! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`cuts.rs`). Table allocation or
+//! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`edit/cuts.rs`). Table allocation or
 //! parking can fail here, before anything is stored. *Change* in place, each side in one batch of invalidations. This
 //! cannot fail. If only one alias is cut, and changes first, the tables that replace its leaves are built with the change.
 //!
@@ -10,11 +10,10 @@
 use core::cell::Cell;
 
 use crate::alias::budget::Budget;
-use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::batch::TlbBatch;
-use crate::edit::{Editor, Ends, Guard, InPlace, Needs, Stop, Survey, Surveyor};
+use crate::edit::{Cut, Cuts, Editor, Guard, InPlace, Needs, Resize, Stop, Survey, Surveyor, frames_at_ends};
 use crate::format::{LeafChange, Level, Span};
 use crate::read::Table;
 
@@ -108,7 +107,7 @@ impl<G: Guard> BothSides<'_, G> {
         if survey.splits() && self.wishes.get() {
             // Those for the first alias have been taken before, as far as they could be told.
             let had = if found.extents == 1 { editor.reserve.count() } else { 0 };
-            found.frames += if had == 0 { Cuts::frames(editor, self.sides.aliases, alias) } else { had };
+            found.frames += if had == 0 { frames_at_ends(editor, self.sides.aliases, alias) } else { had };
         }
         // The tables that replace leaves at its ends.
         if survey.splits() && found.extents > 1 {
@@ -134,14 +133,24 @@ impl<G: Guard> BothSides<'_, G> {
             let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
-        let mut cuts = Cuts::new(editor, [self.sides.area, self.sides.aliases]);
+        let (built, changes) = (LeafChange::NONE, &[self.sides.area, self.sides.aliases]);
+        let mut cuts = Cuts::new(editor, Cut { built, changes });
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
-            Err(error) => Err(cuts.undone(error)),
+            Err(stop) => {
+                cuts.discard_all();
+                Err(match stop {
+                    // Cuts that share a leaf share tables, so the sum is not known.
+                    Stop::Needs(Needs::Frames(_)) => {
+                        Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
+                    }
+                    other => other,
+                })
+            }
         }
     }
 
-    fn add_to(&self, cuts: &mut Cuts<'_, G>, found: &Findings) -> Result<(), Stop> {
+    fn add_to(&self, cuts: &mut Cuts<'_, G, { Resize::MOST }>, found: &Findings) -> Result<(), Stop> {
         if found.aliases.splits() {
             self.each_alias(found, &mut |alias, _| cuts.add(self.sides.aliases, alias))?;
         }
@@ -200,10 +209,11 @@ impl<G: Guard> BothSides<'_, G> {
     ///
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
-        let (mut batch, change) = (TlbBatch::new(), &self.sides.aliases);
-        Ends::new(self.editor, change, (way, alias)).resize(found.aliases.resizes, &mut batch)?;
+        let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
+        let cut = Cut { built: change, changes: &[change] };
+        Cuts::at_ends(self.editor, (cut, alias), found.aliases.resizes, Some(&mut batch))?;
         if found.aliases.in_place {
-            InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.editor, way, alias);
+            InPlace::new(change, found.aliases.is_alike(), &mut batch).run(self.editor, way, alias);
         }
         batch.finish(self.editor);
         Ok(())

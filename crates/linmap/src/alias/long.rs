@@ -148,11 +148,11 @@ pub(crate) fn claim<G: Guard>(
         }
         if aliases.splits() {
             each_aliases(call, sides, part, |call, aliases| {
-                aliases.iter().try_for_each(|alias| cut(call, (sides.aliases, &[sides.area]), *alias))
+                aliases.iter().try_for_each(|alias| cut(call, &[sides.aliases, sides.area], *alias))
             })?;
         }
         if area.splits() {
-            cut(call, (sides.area, &[sides.aliases]), sides.span)?;
+            cut(call, &[sides.area, sides.aliases], sides.span)?;
         }
         let with = if part.area == sides.span { part.aliases() } else { &[] };
         call.claim_all(once(sides.span).chain(with.iter().copied()))?;

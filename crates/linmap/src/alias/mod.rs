@@ -2,7 +2,6 @@
 
 mod both_sides;
 mod budget;
-mod cuts;
 mod extents;
 mod long;
 mod remake;

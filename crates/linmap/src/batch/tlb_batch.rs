@@ -81,11 +81,6 @@ impl TlbBatch {
         Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel, later }
     }
 
-    /// Forgets what it has, which has been invalidated.
-    pub(crate) fn clear(&mut self) {
-        (self.used, self.scope) = (0, Scope::LastLevel);
-    }
-
     pub(crate) const fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -130,14 +125,15 @@ impl TlbBatch {
         self.used = 0;
     }
 
-    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. Those that are left to a flush
-    /// have been [noted](Self::leave) before.
+    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. The batch is empty then.
+    /// Invalidations that are left to a flush have been [noted](Self::leave) before.
     pub(crate) fn finish<I: Issuer>(&mut self, to: &I) {
         let hardware = to.hardware();
         hardware.dsb(Dsb::Ishst);
         if self.used != 0 {
             self.issue(to, hardware.promise().range_tlbi);
             complete(to);
+            (self.used, self.scope) = (0, Scope::LastLevel);
         }
         hardware.isb();
     }
@@ -176,13 +172,18 @@ impl TlbBatch {
     /// Returns true if it takes more invalidations than one of everything is worth.
     #[inline(never)]
     fn is_long(&self, geometry: Geometry, range_tlbi: bool) -> bool {
-        let ranges = self.ranges[..self.used].iter();
-        let pages = ranges.clone().map(|range| ((range.last - range.first) >> geometry.page_shift()) + 1);
+        let (mut pages, mut issued) = (0u64, 0);
+        for range in &self.ranges[..self.used] {
+            pages = pages.saturating_add(((range.last - range.first) >> geometry.page_shift()) + 1);
+        }
         // Each invalidation is of a page at least.
-        if pages.fold(0, u64::saturating_add) <= Tlbi::BREAK_EVEN as u64 {
+        if pages <= Tlbi::BREAK_EVEN as u64 {
             return false;
         }
-        ranges.flat_map(|range| self.cover(range, geometry, range_tlbi)).nth(Tlbi::BREAK_EVEN).is_some()
+        for range in &self.ranges[..self.used] {
+            issued += self.cover(range, geometry, range_tlbi).take(Tlbi::BREAK_EVEN + 1).count();
+        }
+        issued > Tlbi::BREAK_EVEN
     }
 
     /// Returns the invalidations of a range.

@@ -8,7 +8,7 @@ use crate::build::error::BuildError;
 use crate::build::fill;
 use crate::build::give_back::give_back;
 use crate::build::in_order::Part;
-use crate::format::{Attributes, Descriptor, Geometry, Level, TableAttributes, in_place_bits};
+use crate::format::{Attributes, Descriptor, Geometry, Level, Pa, TableAttributes, in_place_bits};
 use crate::plan::Stats;
 use crate::platform::{Frame, Memory};
 
@@ -60,6 +60,16 @@ impl Place {
     }
 }
 
+/// A table that is written as far as one of its entries, whose table is being written.
+#[derive(Clone, Copy)]
+struct Above {
+    table: Pa,
+    base: u64,
+    index: usize,
+    /// The attributes of tables that remove nothing from what it maps so far.
+    attributes: TableAttributes,
+}
+
 impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M, I> {
     #[inline(always)]
     pub(super) fn new(memory: &'m M, geometry: Geometry, tables: TableAttributes, parts: I) -> Self {
@@ -85,15 +95,14 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     #[inline(always)]
     pub(super) fn build(&mut self, (level, shift): (Level, u32), base: u64) -> Result<Frame, BuildError> {
         self.next_part();
-        let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
-        let (memory, g) = (self.memory, self.geometry);
+        let frame = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
+        let g = self.geometry;
         let bits = if level == g.root() { g.va_bits() - shift } else { g.index_bits() };
-        let (place, entries) = (Place::at(g, (level, shift), base), 1 << bits);
-        memory.with_slots(&mut top, level, |slots| self.fill_table(&place, &mut slots[..entries]));
+        let top = self.fill(frame, Place::at(g, (level, shift), base), 1 << bits);
         match self.failure.take() {
             None => Ok(top),
             Some(error) => {
-                give_back(memory, self.geometry, level, top, &mut |_, _| {});
+                give_back(self.memory, g, level, top, &mut |_, _| {});
                 Err(error)
             }
         }
@@ -165,31 +174,77 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         }
     }
 
-    /// Writes every slot of a table once, and builds the tables below. Returns the attributes of tables that remove nothing
-    /// from what it maps.
-    fn fill_table(&mut self, table: &Place, slots: &mut [u64]) -> TableAttributes {
-        let (mut filled, mut attributes, within) = (0, self.tables, (1u64 << table.shift) - 1);
+    /// Writes a table, which has so many entries, and all below it. Returns it. The way down is kept in an array and not in calls: it takes
+    /// little of the stack, however deep it goes.
+    #[inline(never)]
+    fn fill(&mut self, mut table: Frame, top: Place, entries: usize) -> Frame {
+        let (memory, g, bits) = (self.memory, self.geometry, self.geometry.index_bits());
+        let none = Above { table: Pa(0), base: 0, index: 0, attributes: self.tables };
+        let mut above = [none; Level::COUNT];
+        let (mut place, mut entries_of, mut filled, mut attributes) = (top, entries, 0, self.tables);
+        loop {
+            let is_done = memory.with_slots(&mut table, place.level, |slots| {
+                self.fill_table(&place, &mut slots[..entries_of], (&mut filled, &mut attributes))
+            });
+            if !is_done {
+                // If there is no page, there are no more parts either, and the rest is holes.
+                if let Some(below) = self.take() {
+                    let base = place.base + ((filled as u64) << place.shift);
+                    let pa = core::mem::replace(&mut table, below).into_pa();
+                    above[place.level.ordinal()] =
+                        Above { table: pa, base: place.base, index: filled, attributes };
+                    place = place.below(g, base);
+                    (entries_of, filled, attributes) = (1 << bits, 0, self.tables);
+                }
+                continue;
+            }
+            if place.level == top.level {
+                return table;
+            }
+            let link = Descriptor::link(table.into_pa(), g).with(attributes);
+            let level = place.level.down(-1);
+            let Above { table: pa, base, index, attributes: before } = above[level.ordinal()];
+            // SAFETY: the frame that was given up for its place in the array.
+            table = unsafe { Frame::from_pa(pa) };
+            memory.with_slots(&mut table, level, |slots| slots[index] = link.0);
+            place = Place::at(g, (level, place.shift + bits), base);
+            entries_of = if level == top.level { entries } else { 1 << bits };
+            (filled, attributes) = (index + 1, attributes & before);
+        }
+    }
+
+    /// Writes the slots of a table from the first that is not filled on, once each. Returns false where there is to be a table below
+    /// that has several kinds of entries.
+    fn fill_table(
+        &mut self,
+        table: &Place,
+        slots: &mut [u64],
+        (filled, attributes): (&mut usize, &mut TableAttributes),
+    ) -> bool {
+        let within = (1u64 << table.shift) - 1;
         while self.part.bytes != 0 {
             let index = ((self.part.offset - table.base) >> table.shift) as usize;
             if index >= slots.len() {
                 break;
             }
-            if filled < index {
-                fill::holes(&mut slots[filled..index]);
+            if *filled < index {
+                fill::holes(&mut slots[*filled..index]);
             }
             let (rest, Part { offset, oa, bytes, first_leaf, .. }) = (&mut slots[index..], self.part);
-            filled = index;
+            *filled = index;
             let whole = (bytes >> table.shift) as usize;
             if table.level >= first_leaf && (offset | oa) & within == 0 && whole != 0 {
-                attributes &= self.within;
-                filled += self.leaves(table, rest, (index, whole));
+                *attributes &= self.within;
+                *filled += self.leaves(table, rest, (index, whole));
+            } else if self.covers_tables(table) {
+                *attributes &= self.within;
+                *filled += self.whole_tables(table, rest);
             } else {
-                filled += self.tables_below(table, rest, index);
-                attributes &= TableAttributes::from_bits_retain(rest[0]);
+                return false;
             }
         }
-        fill::holes(&mut slots[filled..]);
-        attributes
+        fill::holes(&mut slots[*filled..]);
+        true
     }
 
     /// Writes adjacent leaves of one size, the largest that fits, of the `whole` ones in the current part, from the entry at
@@ -228,18 +283,6 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         Descriptor::leaf_of_block(self.block.wrapping_add(self.part.oa), level, contiguous)
     }
 
-    /// Builds tables of the next level from the entry at `index` on, the first of these slots. Returns their number.
-    // Out of line, so that a table of each level keeps little while those below it are built.
-    #[inline(never)]
-    fn tables_below(&mut self, table: &Place, slots: &mut [u64], index: usize) -> usize {
-        if self.covers_tables(table) {
-            return self.whole_tables(table, slots);
-        }
-        let base = table.base + ((index as u64) << table.shift);
-        slots[0] = self.one_table(&table.below(self.geometry, base)).0;
-        1
-    }
-
     /// Returns true if the current part covers the first table below this one, and all of it in leaves.
     #[inline]
     fn covers_tables(&self, table: &Place) -> bool {
@@ -268,14 +311,5 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         self.leaf_counts[level.leaf_ordinal()][usize::from(contiguous)] += (n as u64) << bits;
         self.advance((n as u64) << table.shift);
         n
-    }
-
-    /// Builds a table that has several kinds of entries. Returns its descriptor; a hole if there is no page for it.
-    #[inline]
-    fn one_table(&mut self, place: &Place) -> Descriptor {
-        let Some(mut table) = self.take() else { return Descriptor::HOLE };
-        let memory = self.memory;
-        let attributes = memory.with_slots(&mut table, place.level, |slots| self.fill_table(place, slots));
-        Descriptor::link(table.into_pa(), self.geometry).with(attributes)
     }
 }

@@ -56,31 +56,26 @@ impl<M: Memory> Replacement<'_, M> {
     /// Out of frames. All that were taken are given back.
     #[inline(always)]
     pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, OutOfFrames> {
-        self.build(old, above, base).map_err(|part| self.discard(part, above.level))
-    }
-
-    /// Gives back the part that could be built. Only here: what has been built is discarded with no half of it on the stack.
-    #[cold]
-    #[inline(never)]
-    fn discard(&self, part: Descriptor, above: Level) -> OutOfFrames {
-        if part == Descriptor::HOLE {
-            return OutOfFrames(0);
-        }
-        OutOfFrames(discard(self.memory, self.geometry, self.counters, (part, above.next())))
-    }
-
-    /// Builds as much as there are frames for. Returns the descriptor of the topmost table: as an error if tables are missing
-    /// below it, or a hole if it is missing itself. A leaf whose table is missing stays.
-    fn build(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, Descriptor> {
         let table = above.offline(base, self.geometry);
-        let Some(mut frame) = self.memory.take() else { return Err(Descriptor::HOLE) };
+        let Some(link) = self.table(old, &table) else { return Err(OutOfFrames(0)) };
+        if table.level == Level::PAGE || self.cut_below(link, &table) {
+            return Ok(link);
+        }
+        Err(OutOfFrames(discard(self.memory, self.geometry, self.counters, (link, table.level))))
+    }
+
+    /// Builds one table that replaces the leaf `old`, with the change of its entries that are not cut. Returns its descriptor.
+    #[inline(never)]
+    fn table(&self, old: Descriptor, table: &Table) -> Option<Descriptor> {
+        let above = table.level.down(-1);
+        let mut frame = self.memory.take()?;
         let slots = self.memory.slots(&mut frame);
-        let part = Part::of(self.span, &table, slots.len());
-        let filled = self.fill(&table, slots, old.child(above.level, false), &part);
+        let part = Part::of(self.span, table, slots.len());
+        if !self.fill(table, slots, old.child(above, false), &part) {
+            self.change(table, slots, &part);
+        }
         self.count(|counters| counters.table());
-        let built = filled || self.change(&table, slots, &part);
-        let link = Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above.level));
-        if built { Ok(link) } else { Err(link) }
+        Some(Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above)))
     }
 
     /// Returns the same for a leaf at `level` that changes later: new tables remove nothing from it then either.
@@ -105,36 +100,63 @@ impl<M: Memory> Replacement<'_, M> {
         }
     }
 
-    /// Splits the unpublished tables that [`leaf`](Self::leaf) built at the ends of this span as well. Leaves change
-    /// their size only.
+    /// Splits the unpublished tables that [`leaf`](Self::leaf) built at the ends of this span as well.
     ///
     /// # Errors
     ///
     /// Out of frames. A part of the tables may have been split.
     pub(crate) fn cut_again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), OutOfFrames> {
-        let (g, table) = (self.geometry, above.offline(base, self.geometry));
-        // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
-        let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
-        let slots = self.memory.slots(&mut frame);
-        let part = Part::of(self.span, &table, slots.len());
-        let members = g.contiguous_entries(table.level);
-        for (index, at) in [(part.first, part.start), (part.last, part.end)] {
+        if self.cut_below(link, &above.offline(base, self.geometry)) { Ok(()) } else { Err(OutOfFrames(0)) }
+    }
+
+    /// Splits what is in the table below a link where an end of the span is in it; where it becomes pages, all of the span in it. Returns
+    /// false if tables are missing.
+    #[inline(never)]
+    fn cut_below(&self, link: Descriptor, table: &Table) -> bool {
+        let (g, Span { first, last }) = (self.geometry, table.span_of_all(self.geometry).common(self.span));
+        if self.pages {
+            let (page, block) = (1 << g.page_shift(), g.page_shift() + g.index_bits());
+            return (first >> block..=last >> block)
+                .all(|block_of| self.cut(link, *table, (first.max(block_of << block), page)).is_some());
+        }
+        let begins =
+            if self.span.first == first { self.cut(link, *table, (first, first)) } else { Some(first) };
+        let ends =
+            || self.span.last != last || self.cut(link, *table, (last, last.wrapping_add(1))).is_some();
+        begins.is_some_and(|done| done >= last || ends())
+    }
+
+    /// Splits leaves and runs from a table down, as far as `at` is not at a boundary of those that contain `within`. Returns the last
+    /// address up to which nothing is left to split, or `None` if tables are missing.
+    #[inline(never)]
+    fn cut(&self, mut link: Descriptor, mut table: Table, (within, at): (u64, u64)) -> Option<u64> {
+        let g = self.geometry;
+        loop {
+            // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
+            let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
+            let slots = self.memory.slots(&mut frame);
+            let (index, members) = (table.index_of(within), g.contiguous_entries(table.level));
             let run = &mut slots[index & !(members - 1)..][..members];
-            if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
+            if at & (((members as u64) << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
                 let members = dissolve(run) as i64;
                 self.count(|counters| counters.dissolved(table.level, members));
             }
-            let entry = Descriptor(slots[index]);
             if at & ((1 << table.shift) - 1) == 0 {
-                continue;
+                return Some(within);
             }
-            if entry.is_table(table.level) {
-                self.cut_again(entry, &table, table.va(index))?;
-            } else if !self.split_entry(&table, slots, index) {
-                return Err(OutOfFrames(0));
+            let (entry, below) = (Descriptor(slots[index]), table.offline(table.va(index), g));
+            link = entry;
+            if !entry.is_table(table.level) {
+                let new = self.table(entry, &below)?;
+                slots[index] = new.0;
+                self.count(|counters| counters.leaves(table.level, false, -1));
+                if below.level == Level::PAGE {
+                    return Some(table.span_of(index).last);
+                }
+                link = new;
             }
+            table = below;
         }
-        Ok(())
     }
 
     /// Fills a new table with the leaf's content, starting with the entry `first`: in runs, except for runs that are
@@ -195,47 +217,20 @@ impl<M: Memory> Replacement<'_, M> {
         table.level != Level::PAGE && (self.pages || part.is_cut(table.shift))
     }
 
-    /// Changes the part of a new table that lies within the span. Returns false if tables are missing.
+    /// Changes the part of a new table that lies within the span, as far as its entries become no tables.
     #[inline(always)]
-    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> bool {
+    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) {
+        let (mut first, mut end) = (part.first, part.last + 1);
         if self.splits(table, part) {
-            return self.split_ends(table, slots, part);
+            if self.pages {
+                return;
+            }
+            first += usize::from(part.cuts(first, table.shift));
+            end -= usize::from(first < end && part.cuts(end - 1, table.shift));
         }
-        self.edit_alike(table, &mut slots[part.first..=part.last]);
-        true
-    }
-
-    /// Does the same, where the first entry or the last is split, or all of them.
-    #[inline(never)]
-    fn split_ends(&self, table: &Table, slots: &mut [u64], part: &Part) -> bool {
-        if self.pages {
-            return (part.first..=part.last).all(|index| self.split_entry(table, slots, index));
-        }
-        let (mut first, mut end, mut built) = (part.first, part.last + 1, true);
-        if part.cuts(first, table.shift) {
-            built = self.split_entry(table, slots, first);
-            first += 1;
-        }
-        if first < end && part.cuts(end - 1, table.shift) {
-            end -= 1;
-            built = built && self.split_entry(table, slots, end);
-        }
-        if built && first < end {
+        if first < end {
             self.edit_alike(table, &mut slots[first..end]);
         }
-        built
-    }
-
-    /// Splits an entry of a new table. Returns false if tables are missing.
-    #[inline(always)]
-    fn split_entry(&self, table: &Table, slots: &mut [u64], index: usize) -> bool {
-        let built = self.build(Descriptor(slots[index]), table, table.va(index));
-        let (Ok(link) | Err(link)) = built;
-        if link != Descriptor::HOLE {
-            slots[index] = link.0;
-            self.count(|counters| counters.leaves(table.level, false, -1));
-        }
-        built.is_ok()
     }
 
     /// Changes entries that differ only in their addresses and contiguous bits.

@@ -14,8 +14,8 @@ use core::iter::{Once, once};
 use crate::batch::TlbBatch;
 use crate::edit::call::Call;
 use crate::edit::cover::Cover;
+use crate::edit::cuts::{Cut, Cuts};
 use crate::edit::editor::Editor;
-use crate::edit::ends::Ends;
 use crate::edit::error::ChangeError;
 use crate::edit::guard::{Group, Guard, TOGETHER};
 use crate::edit::pieces::Pieces;
@@ -222,7 +222,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Some(Tried::Cut) {
                 return Ok(tried);
             }
-            spans.clone().try_for_each(|span| cut(call, (operation.change(), &[]), span))?;
+            spans.clone().try_for_each(|span| cut(call, &[operation.change()], span))?;
         }
     }
 
@@ -258,7 +258,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Tried::Cut {
                 return Ok(tried);
             }
-            group.spans().iter().try_for_each(|span| cut(call, (operation.change(), &[]), *span))?;
+            group.spans().iter().try_for_each(|span| cut(call, &[operation.change()], *span))?;
         }
     }
 
@@ -312,8 +312,9 @@ fn hold<G: Guard>(
             let (Some(span), true, true) = (spans.clone().next(), stores, is_only) else {
                 return Ok(Tried::Cut);
             };
-            let (change, at) = (operation.change(), (&editor.root(), span));
-            Ends::new(editor, &change, at).resize(survey.resizes, operation.batch())?;
+            let built = operation.change();
+            let cut = Cut { built, changes: &[built] };
+            Cuts::at_ends(editor, (cut, span), survey.resizes, Some(operation.batch()))?;
         }
         if !stores || !survey.changes() {
             return Ok(Tried::Done);
@@ -365,10 +366,10 @@ fn cut_claimed<G: Guard>(
     span: Span,
     in_use: Option<u64>,
 ) -> Result<(), ChangeError> {
-    let change = operation.change();
+    let built = operation.change();
     call.attempts_at_ends(span, |editor| {
         let batch = operation.batch();
-        Ends::new(editor, &change, (&editor.root(), span)).resize(in_use, batch)?;
+        Cuts::at_ends(editor, (Cut { built, changes: &[built] }, span), in_use, Some(&mut *batch))?;
         batch.leave(editor);
         // The next holder may change what is left of these leaves.
         editor.publish_barrier();
@@ -429,7 +430,7 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
     ChangeError::NeedsResize { va: Va(at), policy }
 }
 
-/// Cuts the leaves that contain the ends of a span, for a change. Translations stay as they are. Other changes may follow.
+/// Cuts the leaves that contain the ends of a span, for the first of some changes. Translations stay as they are.
 ///
 /// # Errors
 ///
@@ -438,19 +439,19 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
 #[inline(never)]
 pub(crate) fn cut<G: Guard>(
     call: &mut Call<'_, G>,
-    (change, later): (LeafChange, &[LeafChange]),
+    changes: &[LeafChange],
     span: Span,
 ) -> Result<(), ChangeError> {
+    let [change, ..] = changes else { return Ok(()) };
     call.attempts_at_ends(span, |editor| {
-        let mut surveyor = Surveyor::new(change, usize::MAX);
+        let mut surveyor = Surveyor::new(*change, usize::MAX);
         for va in [span.first, span.last] {
             let end = Span { first: va, last: va };
             surveyor.add(editor, &editor.deepest(editor.root(), end), (span, end))?;
         }
         if surveyor.found().splits() {
-            // Translations stay, so nothing is invalidated.
-            Ends::cutting(editor, (&change, later), (&editor.root(), span))
-                .resize(surveyor.found().resizes, &mut TlbBatch::new())?;
+            let cut = Cut { built: LeafChange::NONE, changes };
+            Cuts::at_ends(editor, (cut, span), surveyor.found().resizes, None)?;
             editor.publish_barrier();
         }
         Ok(())

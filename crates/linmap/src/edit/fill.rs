@@ -43,15 +43,17 @@ pub(crate) struct Fill<'m> {
 /// Entries of a table that get tables.
 pub(crate) struct Links {
     table: Option<Table>,
-    /// The indexes of the entries, and the tables once they are built. An option takes less time to make than a value.
-    all: [Option<(u16, Descriptor)>; ROOM],
+    /// The indexes of the entries.
+    indexes: [u16; ROOM],
+    /// The tables, once they are built.
+    built: [Descriptor; ROOM],
     used: usize,
 }
 
 impl Links {
     #[inline(always)]
     pub(crate) const fn none() -> Self {
-        Self { table: None, all: [None; ROOM], used: 0 }
+        Self { table: None, indexes: [0; ROOM], built: [Descriptor::HOLE; ROOM], used: 0 }
     }
 
     /// Returns true if there are none.
@@ -67,13 +69,13 @@ impl Links {
 
     fn add(&mut self, table: &Table, index: usize) {
         self.table = Some(*table);
-        self.all[self.used] = Some((index as u16, Descriptor::HOLE));
+        self.indexes[self.used] = index as u16;
         self.used += 1;
     }
 
     /// Returns the entries, with their tables.
     fn all(&self) -> impl Iterator<Item = (usize, Descriptor)> {
-        self.all[..self.used].iter().flatten().map(|(index, link)| (usize::from(*index), *link))
+        self.indexes[..self.used].iter().map(|index| usize::from(*index)).zip(self.built.iter().copied())
     }
 
     /// Builds the tables, and counts them. No hold is needed.
@@ -89,7 +91,7 @@ impl Links {
     ) -> Result<(), BuildError> {
         let (g, tables) = (tables.geometry(), tables.table_attributes().within(mapping.attributes));
         let (noted, Some(table)) = (core::mem::take(&mut self.used), &self.table) else { return Ok(()) };
-        for (index, link) in self.all[..noted].iter_mut().flatten() {
+        for (index, link) in self.indexes[..noted].iter().zip(&mut self.built) {
             let (frame, stats) = mapping.subtree(reserve, g, tables, (table, usize::from(*index)))?;
             *link = Descriptor::link(frame.into_pa(), g).with(tables);
             counters.inspect(|counters| counters.include(&stats));
@@ -265,7 +267,6 @@ impl<'m> Fill<'m> {
 impl<G: Guard> LiveVisitor<G> for Fill<'_> {
     type Stop = Stop;
 
-    // The walk, which has a frame of the stack for each level, is not to have that of this.
     #[inline(never)]
     fn leaves(
         &mut self,

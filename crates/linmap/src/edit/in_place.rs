@@ -7,7 +7,7 @@ use crate::edit::driver::{Operation, Piece, Way};
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::guard::Guard;
 use crate::format::{Descriptor, LeafChange, Level, Span};
-use crate::read::{Table, visit_span, visit_table};
+use crate::read::{Table, visit_span};
 
 /// The operation that changes all leaves of some spans.
 pub(crate) struct InPlaceChange {
@@ -38,7 +38,6 @@ impl<G: Guard> Operation<G> for InPlaceChange {
 
     fn end(&mut self, editor: &Editor<'_, G>) {
         self.batch.finish(editor);
-        self.batch.clear();
     }
 }
 
@@ -68,11 +67,7 @@ impl<'b> InPlace<'b> {
             let index = table.index_of(span.first);
             return self.one(editor, table, index, editor.load(table, index));
         }
-        let Ok(()) = if self.alike && table.is_above_pages() {
-            visit_table(editor, table, span, self)
-        } else {
-            visit_span(editor, table, span, self)
-        };
+        let Ok(()) = visit_span(editor, table, span, self);
     }
 
     /// Changes the pages of the span in a page table. The same bits change in all of them.

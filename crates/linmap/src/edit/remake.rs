@@ -112,7 +112,6 @@ impl<G: Guard> Operation<G> for OutOrBack<'_> {
 
     fn end(&mut self, editor: &Editor<'_, G>) {
         self.batch.finish(editor);
-        self.batch.clear();
     }
 }
 

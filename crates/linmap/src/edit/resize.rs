@@ -5,15 +5,17 @@
 //! between them in any order (D8.2.6.1, RSPVBD). So runs are dissolved first, with no other change to their members.
 //! After a DSB, which new tables also need, members are replaced or changed.
 
+use core::convert::Infallible;
+
 use crate::build::discard;
-use crate::edit::editor::Editor;
+use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::guard::Guard;
 use crate::edit::split_cost::SplitCost;
 use crate::edit::stop::{Needs, Stop};
-use crate::format::Descriptor;
+use crate::format::{Descriptor, Level};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Hardware, Reason};
-use crate::read::Table;
+use crate::read::{Table, visit_span};
 
 /// A change of size of a leaf or a run, because a part of it changes.
 #[derive(Clone, Copy)]
@@ -27,48 +29,31 @@ pub(crate) struct Resize {
 }
 
 impl Resize {
-    /// Returns true if it dissolves the same run as another one.
-    pub(crate) fn dissolves_run_of(&self, other: &Self) -> bool {
-        let (Some(members), true) = (self.dissolves, other.dissolves.is_some()) else { return false };
-        let run = |resize: &Self| (resize.table.pa, resize.index & !(members - 1));
-        run(self) == run(other)
-    }
+    /// The most that are carried out together, and so in one parking.
+    pub(crate) const MOST: usize = EntryUpdate::MOST / 2;
 
-    /// Carries out all resizes, or none. No two may dissolve the same run. With `then_changed`, a barrier follows
-    /// dissolved runs, because their entries change next. There are at most `ROOM` / 2 of them, so that they take no more
-    /// of the stack than they need.
+    /// Carries out all resizes, at most `MOST`, or none. No two may dissolve the same run. With `then_changed`, a barrier
+    /// follows dissolved runs, because their entries change next.
     ///
     /// # Errors
     ///
     /// CPUs do not park. Nothing was stored, and the tables that would have been published are given back.
     #[inline(always)]
-    pub(crate) fn all<G: Guard, const ROOM: usize>(
+    pub(crate) fn all<G: Guard, const MOST: usize>(
         editor: &Editor<'_, G>,
         (policy, in_use): (Policy, bool),
-        resizes: &[Self],
-        then_changed: bool,
-    ) -> Result<(), Stop> {
-        if !parks(policy, in_use) {
-            Self::all_in_place(editor, resizes.iter().copied(), then_changed);
-            return Ok(());
-        }
-        Self::all_parked::<G, ROOM>(editor, resizes)?;
-        resizes.iter().for_each(|resize| resize.count(editor));
-        Ok(())
-    }
-
-    /// Carries out all resizes where no CPU has to be parked.
-    #[inline(always)]
-    pub(crate) fn all_in_place<G: Guard>(
-        editor: &Editor<'_, G>,
         resizes: impl Iterator<Item = Self> + Clone,
         then_changed: bool,
-    ) {
+    ) -> Result<(), Stop> {
+        if parks(policy, in_use) {
+            return Self::all_parked::<G, MOST>(editor, resizes);
+        }
         resizes.clone().for_each(|resize| resize.dissolve(editor));
         if then_changed || resizes.clone().any(|resize| resize.link.is_some()) {
             editor.publish_barrier();
         }
         resizes.for_each(|resize| resize.publish(editor));
+        Ok(())
     }
 
     /// Carries out one whose entry changes next, where no CPU has to be parked.
@@ -95,34 +80,45 @@ impl Resize {
     }
 
     #[cold]
-    fn all_parked<G: Guard, const ROOM: usize>(editor: &Editor<'_, G>, resizes: &[Self]) -> Result<(), Stop> {
-        let mut updates = [EntryUpdate::NONE; ROOM];
-        let mut used = 0;
+    #[inline(never)]
+    fn all_parked<G: Guard, const MOST: usize>(
+        editor: &Editor<'_, G>,
+        resizes: impl Iterator<Item = Self> + Clone,
+    ) -> Result<(), Stop> {
+        let (mut updates, mut used) = ([const { [EntryUpdate::NONE; 2] }; MOST], 0);
+        let updates = updates.as_flattened_mut();
         let mut add = |update| {
             updates[used] = update;
             used += 1;
         };
-        for Self { table, index, dissolves, link } in resizes {
-            if let Some(members) = *dissolves {
-                add(EntryUpdate::dissolve(editor.place(table), index & !(members - 1), members));
+        for Self { table, index, dissolves, link } in resizes.clone() {
+            if let Some(members) = dissolves {
+                add(EntryUpdate::dissolve(editor.place(&table), index & !(members - 1), members));
             }
             if let Some(link) = link {
-                add(EntryUpdate::replace(editor.place(table), *index, *link));
+                add(EntryUpdate::replace(editor.place(&table), index, link));
             }
         }
-        if resizes.iter().any(|resize| resize.link.is_some()) {
+        if resizes.clone().any(|resize| resize.link.is_some()) {
             editor.publish_barrier();
         }
         let parked = park(editor, &updates[..used]);
-        if parked.is_err() {
-            for Self { table, link, .. } in resizes {
-                if let Some(link) = link {
-                    let below = (*link, table.level.down(1));
-                    discard(editor.reserve, editor.geometry, editor.guard.counters(), below);
-                }
+        for resize in resizes {
+            match &parked {
+                Ok(()) => resize.count(editor),
+                Err(_) => resize.discard(editor),
             }
         }
         parked
+    }
+
+    /// Gives back the tables that would have replaced it.
+    #[cold]
+    pub(crate) fn discard<G: Guard>(&self, editor: &Editor<'_, G>) {
+        if let Some(link) = self.link {
+            let below = (link, self.table.level.down(1));
+            discard(editor.reserve, editor.geometry, editor.guard.counters(), below);
+        }
     }
 
     #[inline(always)]
@@ -159,19 +155,46 @@ impl Resize {
     }
 }
 
-/// Returns the number of TLB entries that cover a table. It is never deeper than there are levels.
-fn tlb_entries<G: Guard>(editor: &Editor<'_, G>, table: &Table) -> u64 {
-    let (g, level) = (editor.geometry, table.level);
-    let (mut single, mut members) = (0, 0);
-    for index in 0..g.entries(level) {
-        let entry = editor.load(table, index);
-        if entry.is_table(level) {
-            single += tlb_entries(editor, &editor.below(table, index, entry));
-        } else if entry.is_leaf(g, level) {
-            *if entry.is_contiguous() { &mut members } else { &mut single } += 1;
+/// The leaves of tables: those in contiguous runs, and the others.
+struct Leaves {
+    members: [usize; Level::COUNT],
+    others: usize,
+}
+
+impl<G: Guard> LiveVisitor<G> for Leaves {
+    type Stop = Infallible;
+
+    fn leaves(
+        &mut self,
+        editor: &Editor<'_, G>,
+        table: &Table,
+        (index, last): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Infallible> {
+        let (mut entry, mut end, mut members, mut others) = (old, index, 0, 0);
+        while !entry.is_table(table.level) {
+            if entry.is_leaf(editor.geometry, table.level) {
+                *if entry.is_contiguous() { &mut members } else { &mut others } += 1;
+            }
+            end += 1;
+            if end > last {
+                break;
+            }
+            entry = editor.load(table, end);
         }
+        self.members[table.level.ordinal()] += members;
+        self.others += others;
+        Ok(end)
     }
-    single + members / g.contiguous_entries(level) as u64
+}
+
+/// Returns the number of TLB entries that cover a table.
+fn tlb_entries<G: Guard>(editor: &Editor<'_, G>, table: &Table) -> u64 {
+    let g = editor.geometry;
+    let mut leaves = Leaves { members: [0; Level::COUNT], others: 0 };
+    let Ok(()) = visit_span(editor, table, table.span_of_all(g), &mut leaves);
+    let runs = (-1..=Level::PAGE.number()).map(Level::new).zip(leaves.members);
+    (leaves.others + runs.map(|(level, members)| members / g.contiguous_entries(level)).sum::<usize>()) as u64
 }
 
 /// Returns true if the other CPUs are parked for a change of size.

@@ -122,7 +122,6 @@ impl DeferredTables {
         self.used += 1;
         if self.used == Self::ROOM {
             batch.finish(editor);
-            *batch = TlbBatch::new();
             self.retire(editor);
         }
     }

@@ -3,6 +3,8 @@
 //! A long range is split piece by piece. No translation changes, so others may work in the range meanwhile. All table
 //! pages are taken before the first piece.
 
+use core::iter::once;
+
 use crate::batch::TlbBatch;
 use crate::build::{Replacement, page_tables_for};
 use crate::edit::call::Call;
@@ -153,7 +155,7 @@ impl<G: Guard> LiveVisitor<G> for Splits {
 }
 
 impl Splits {
-    /// Splits a leaf. The walk, which has a frame of the stack for each level, is not to have that of this.
+    /// Splits a leaf.
     #[inline(never)]
     fn leaf<G: Guard>(
         &self,
@@ -167,6 +169,6 @@ impl Splits {
             link = Some(replacement.leaf(old, table, table.va(index))?);
         }
         let resize = Resize { table: *table, index, dissolves: editor.run(table, old), link };
-        Resize::all::<G, 4>(editor, (self.policy, old.is_valid()), &[resize], false)
+        Resize::all::<G, 1>(editor, (self.policy, old.is_valid()), once(resize), false)
     }
 }

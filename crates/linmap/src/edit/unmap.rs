@@ -220,7 +220,6 @@ impl Unmap {
     /// Completes the removal so far.
     fn finish<G: Guard>(&mut self, editor: &Editor<'_, G>) {
         self.batch.finish(editor);
-        self.batch.clear();
         self.deferred.retire(editor);
     }
 }

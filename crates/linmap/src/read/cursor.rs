@@ -4,7 +4,7 @@
 //! All code that looks at existing tables uses it: to walk, count, print and check tables, and to survey, change, map
 //! and unmap live ones. The cursor finds the entries and descends into tables; a [`Visitor`] acts on them.
 
-use crate::format::{Descriptor, Geometry, Span};
+use crate::format::{Descriptor, Geometry, Level, Span};
 use crate::read::table::Table;
 
 /// The place from which entries are loaded.
@@ -42,7 +42,7 @@ pub(crate) trait Visitor<S: Source> {
     type Stop: From<S::Error>;
 
     /// Values that are computed once for each table.
-    type Scratch;
+    type Scratch: Copy;
 
     /// Called at the start of a table.
     fn begin(&mut self, table: &Table) -> Self::Scratch;
@@ -76,8 +76,13 @@ pub(crate) trait Visitor<S: Source> {
     }
 }
 
+/// The most tables that are above the deepest one.
+const ABOVE: usize = Level::COUNT - 1;
+
 /// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`. The span must overlap
 /// the table.
+///
+/// The way down is kept in an array and not in calls: a walk takes little of the stack, however deep it goes.
 ///
 /// # Errors
 ///
@@ -89,50 +94,34 @@ pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
     span: Span,
     visitor: &mut V,
 ) -> Result<(), V::Stop> {
-    visit_entries(source, table, span, visitor, |visitor, index, entry| {
-        let below = source.below(table, index, entry);
-        visit_span(source, &below, span, visitor)?;
-        visitor.leave(source, table, index, &below)
-    })
-}
-
-/// Does the same for the entries of one table alone: for a visitor that enters no table from here.
-///
-/// # Errors
-///
-/// As for [`visit_span`].
-#[inline(always)]
-pub(crate) fn visit_table<S: Source, V: Visitor<S>>(
-    source: &S,
-    table: &Table,
-    span: Span,
-    visitor: &mut V,
-) -> Result<(), V::Stop> {
-    visit_entries(source, table, span, visitor, |_, _, _| Ok(()))
-}
-
-/// Visits the entries of one table, and descends by `descend` into the tables that the visitor enters.
-#[inline(always)]
-fn visit_entries<S: Source, V: Visitor<S>>(
-    source: &S,
-    table: &Table,
-    span: Span,
-    visitor: &mut V,
-    descend: impl Fn(&mut V, usize, Descriptor) -> Result<(), V::Stop>,
-) -> Result<(), V::Stop> {
-    let (first, last) = table.entries_of(span, source.geometry());
-    let mut scratch = visitor.begin(table);
-    let mut index = first;
-    while index <= last {
-        let entry = source.load(table, index)?;
-        if !entry.is_table(table.level) {
-            index = visitor.leaves(source, table, &mut scratch, (index, last), entry)?;
-            continue;
+    let (geometry, mut table) = (source.geometry(), *table);
+    let mut scratch = visitor.begin(&table);
+    let (mut index, mut last) = table.entries_of(span, geometry);
+    let (mut above, mut depth) = ([(table, last, scratch); ABOVE], 0);
+    loop {
+        while index <= last {
+            let entry = source.load(&table, index)?;
+            if !entry.is_table(table.level) {
+                index = visitor.leaves(source, &table, &mut scratch, (index, last), entry)?;
+            } else if visitor.enter(source, &table, &mut scratch, index, entry)? {
+                let below = source.below(&table, index, entry);
+                above[depth] = (table, last, scratch);
+                depth += 1;
+                table = below;
+                scratch = visitor.begin(&table);
+                (index, last) = table.entries_of(span, geometry);
+            } else {
+                index += 1;
+            }
         }
-        if visitor.enter(source, table, &mut scratch, index, entry)? {
-            descend(visitor, index, entry)?;
+        if depth == 0 {
+            return Ok(());
         }
+        depth -= 1;
+        let (parent, its_last, its_scratch) = above[depth];
+        index = parent.index_of(table.base);
+        visitor.leave(source, &parent, index, &table)?;
+        (table, last, scratch) = (parent, its_last, its_scratch);
         index += 1;
     }
-    Ok(())
 }

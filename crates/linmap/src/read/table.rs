@@ -58,12 +58,6 @@ impl Table {
         self.base + ((index as u64) << self.shift)
     }
 
-    /// Returns true if there are no tables below it but page tables.
-    #[inline]
-    pub(crate) const fn is_above_pages(&self) -> bool {
-        self.level.number() >= Level::PAGE.number() - 1
-    }
-
     /// Returns the addresses that an entry translates.
     #[inline]
     pub(crate) const fn span_of(&self, index: usize) -> Span {

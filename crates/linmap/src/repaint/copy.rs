@@ -249,6 +249,7 @@ impl<'a, G: Guard> Copy<'a, G> {
     }
 
     /// Returns the table that an entry of the second tree points to, and makes one if there is none.
+    #[inline(never)]
     fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, RepaintError> {
         let (memory, g, level) = (self.editor.reserve, self.editor.geometry, from.table.level);
         let above = Level::new(level.number() - 1);
@@ -309,6 +310,7 @@ impl<'a, G: Guard> Copy<'a, G> {
     }
 
     /// Fills a part of a page table.
+    #[inline(never)]
     fn pages(
         &self,
         from: &Source,

@@ -6,9 +6,10 @@ use crate::build::{Counters, discard};
 use crate::format::{Descriptor, Geometry, Level};
 use crate::platform::Memory;
 
-/// Descriptors of such tables, with their levels.
+/// Descriptors of such tables, and their levels.
 pub(crate) struct Detached {
-    tables: [(Descriptor, Level); Self::ROOM],
+    tables: [Descriptor; Self::ROOM],
+    levels: [Level; Self::ROOM],
     used: usize,
 }
 
@@ -17,7 +18,7 @@ impl Detached {
     const ROOM: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { tables: [(Descriptor::HOLE, Level::PAGE); Self::ROOM], used: 0 }
+        Self { tables: [Descriptor::HOLE; Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 }
     }
 
     /// Returns true if the entries of a run may not have room any more.
@@ -27,14 +28,14 @@ impl Detached {
 
     /// Adds a table at `level`, with all tables below it. No entry points to it any more.
     pub(crate) fn add(&mut self, table: Descriptor, level: Level) {
-        self.tables[self.used] = (table, level);
+        (self.tables[self.used], self.levels[self.used]) = (table, level);
         self.used += 1;
     }
 
     /// Gives all of them back, and subtracts them from the counts. No lock is held.
     pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, g: Geometry, counters: &Counters) {
-        for table in &self.tables[..take(&mut self.used)] {
-            discard(memory, g, Some(counters), *table);
+        for (table, level) in self.tables[..take(&mut self.used)].iter().zip(self.levels) {
+            discard(memory, g, Some(counters), (*table, level));
         }
     }
 }

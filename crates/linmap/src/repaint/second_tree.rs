@@ -137,6 +137,8 @@ impl<'a, P: Platform> Repaint<'a, P> {
             }
             Err(error) => {
                 repaint.discard();
+                platform.give(repaint.root);
+                repaint.old.into_iter().for_each(|old| platform.give(old));
                 Err(error)
             }
         }
@@ -293,10 +295,10 @@ impl<'a, P: Platform> Repaint<'a, P> {
         })
     }
 
-    /// Gives back the second tree. It is not in the map's counts.
+    /// Gives back the second tree, but for its root. It is not in the map's counts.
     #[cold]
     #[inline(never)]
-    fn discard(mut self) {
+    fn discard(&mut self) {
         self.claim = None;
         let g = self.call.tables().geometry();
         let entries = self.entries();
@@ -307,10 +309,6 @@ impl<'a, P: Platform> Repaint<'a, P> {
                 let table = unsafe { Frame::from_pa(entry.next_table(g)) };
                 give_back(platform, g, g.root().next(), table, &mut |_, _| {});
             }
-        }
-        platform.give(self.root);
-        if let Some(old) = self.old {
-            platform.give(old);
         }
     }
 

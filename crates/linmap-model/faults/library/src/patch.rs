@@ -46,12 +46,10 @@ patches! {
     RemadeInPlace: "store(call, &mut OutOrBack::out(true), &[span], false)?;" => "if !FAULT { store(call, &mut OutOrBack::out(true), &[span], false)? }",
     /// A range that is remade is not yet visible when it is back.
     RemadeNotVisible: "        self.batch.finish(editor);
-        self.batch.clear();
     }
 }
 
 impl<G: Guard> LiveVisitor<G> for OutOrBack" => "        if !(FAULT && self.back.is_some()) { self.batch.finish(editor) }
-        self.batch.clear();
     }
 }
 

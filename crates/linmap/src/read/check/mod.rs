@@ -152,6 +152,7 @@ impl Found {
 }
 
 /// The state of the check of one table.
+#[derive(Clone, Copy)]
 struct Progress {
     /// The size of a leaf, and the bits that stay the same in a series. Only address bits change in a series, and none
     /// of them carries into another field.
