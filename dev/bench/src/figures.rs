@@ -4,6 +4,7 @@
 //!
 //! - `linmap ARGUMENTS`: output of the command; `| 2-4` selects paragraphs, `| 8 ... 6` the first and last lines;
 //! - `example NAME`: output of an example of the model;
+//! - `source FILE`: a file of the repository;
 //! - `tlb`: figures of the TLB model and of hardware (`reach`);
 //! - `counts NAME`: a table of stored counts and those of Linux (`tables`);
 //! - `linux-port KIND`: a table of what `make test-linux-port` has counted;
@@ -138,13 +139,14 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
             let run = ["run", "--quiet", "-p", "linmap-model", "--example", name];
             fenced(printed(Command::new("cargo").args(run), root, &[0, 1])?)
         }
+        Some(("source", file)) => Ok(Some(format!("```rust,ignore\n{}```\n", repository::read(root, file)?))),
         Some(("counts", name)) => tables::of(name, &repository::read(root, crate::counts::STORED)?).map(Some),
         Some(("linux-port", kind)) => crate::port::table(root, kind).map(Some),
         Some(("sites", name)) => crate::sites::table(root, name).map(Some),
         Some(("linux", _)) => Ok(None),
-        _ => {
-            Err(format!("\"{what}\" should be linmap, example, tlb, efi, counts, linux-port, sites or linux"))
-        }
+        _ => Err(format!(
+            "\"{what}\" should be linmap, example, source, tlb, efi, counts, linux-port, sites or linux"
+        )),
     }
 }
 

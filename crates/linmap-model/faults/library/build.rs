@@ -1,4 +1,5 @@
-//! Copies the sources of linmap and puts every mistake of `src/patch.rs` into the copy.
+//! Copies the sources of linmap, adds the operation that the book's page on operations has as its example, and puts every mistake of
+//! `src/patch.rs` into the copy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,20 @@ include!("src/patch.rs");
 fn main() -> io::Result<()> {
     let variable = |name| env::var_os(name).map(PathBuf::from).expect("cargo sets it");
     let from = variable("CARGO_MANIFEST_DIR").join("../../../linmap/src");
-    for changed in [&from, Path::new("build.rs"), Path::new("src/patch.rs")] {
+    for changed in [
+        &from,
+        Path::new("build.rs"),
+        Path::new("src/patch.rs"),
+        Path::new("access_flag.rs"),
+        Path::new("methods.rs"),
+    ] {
         println!("cargo::rerun-if-changed={}", changed.display());
     }
     let mut texts = BTreeMap::new();
     read(&from, Path::new(""), &mut texts)?;
+    let example = [fs::read_to_string("access_flag.rs")?, fs::read_to_string("methods.rs")?].concat();
+    texts.insert(PathBuf::from("edit/access_flag.rs"), example);
+    *texts.get_mut(Path::new("edit/mod.rs")).expect("the folder of operations") += "\nmod access_flag;\n";
     Patch::ALL.iter().for_each(|patch| apply(*patch, &mut texts));
     // The crate that includes it has inner attributes of its own.
     let root = texts.get_mut(Path::new("lib.rs")).expect("a library has a root");

@@ -149,11 +149,16 @@ impl<G: Guard> LiveVisitor<G> for OutOrBack",
         editor.publish_barrier();" => "if !FAULT { editor.publish_barrier() }",
     /// Memory with a special use is removed as RAM.
     SpecialRemoved: "if old != ram(oa) ||" => "if !FAULT && old != ram(oa) ||",
+    /// An access flag is taken, and TLBs keep it: in the example of an operation.
+    AccessFlagCached: "self.batch.add(leaf.first, leaf.last, table.shift);" => "if !FAULT { self.batch.add(leaf.first, leaf.last, table.shift) }",
     /// Fewer table pages are taken before an operation than it may need.
     FewerTables: "reserve.fill(pages)" => "reserve.fill(if FAULT { pages / 2 } else { pages })",
 }
 
 impl Patch {
+    /// Those in the operation that the book has as an example, which no other operation uses.
+    pub const OF_EXAMPLE: &[Self] = &[Self::AccessFlagCached];
+
     /// Those that show where several callers are at work, or where table pages were taken before.
     pub const OF_CALLERS: &[Self] = &[
         Self::LocksInAnyOrder,
