@@ -5,12 +5,11 @@ use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use linmap::{
-    Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Stats, TableAttributes, Tree, Va,
-    create_regions,
+    Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, TableAttributes, Tree, Va, create_regions,
 };
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
-use crate::map::{Map, READY};
+use crate::map::{Map, READY, Space};
 use crate::platform::{ByLevel, Kernel};
 use crate::regions::{self, checked};
 use crate::types::*;
@@ -142,7 +141,7 @@ impl New {
     /// The pointer is that of memory for a map, which nothing else uses.
     unsafe fn write<E>(
         self,
-        make: impl FnOnce(&mut MaybeUninit<SharedSpace>) -> Result<&mut SharedSpace, E>,
+        make: impl FnOnce(&mut MaybeUninit<Space>) -> Result<&mut Space, E>,
     ) -> Result<(), E> {
         let Self { map, tables, promise, offset, .. } = self;
         // SAFETY: the caller's promise; `Map` is not larger. It is used by others only once it is ready.
@@ -184,7 +183,7 @@ pub unsafe extern "C" fn linmap_init(
     };
     let tree = Tree::empty(&new.kernel(), new.geometry, new.half);
     // SAFETY: the caller's promise.
-    answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(SharedSpace::adopt_in(space, tree))) }))
+    answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(Space::adopt_in(space, tree))) }))
 }
 
 /// Makes a map of a part of a root that CPUs use already and that others use too, such as the kernel's first root: the
@@ -215,7 +214,7 @@ pub unsafe extern "C" fn linmap_adopt(
     let (kernel, of, range) = (new.kernel(), (new.geometry, new.half), (Va(first), Va(last)));
     // SAFETY: the caller's promise.
     let written =
-        unsafe { new.write(|space| SharedSpace::from_shared_root_in(space, &kernel, of, Pa(root), range)) };
+        unsafe { new.write(|space| Space::from_shared_root_in(space, &kernel, of, Pa(root), range)) };
     answer(written)
 }
 

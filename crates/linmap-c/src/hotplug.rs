@@ -9,7 +9,7 @@ use crate::errno::Invalid;
 use crate::map::Map;
 use crate::platform::Kernel;
 use crate::regions::{self, checked};
-use crate::types::{Linmap, LinmapRegion};
+use crate::types::{LINMAP_LOCKS, Linmap, LinmapRegion};
 
 /// Adds RAM: maps a region where nothing is mapped, in the largest leaves or, with LINMAP_PAGES, in pages, whatever all CPUs
 /// promise. Large leaves merge at both ends with what was there, as far as the promises permit. Returns 0 or a negative
@@ -61,7 +61,10 @@ pub unsafe extern "C" fn linmap_remove(map: *mut Linmap, region: *const LinmapRe
 /// # Safety
 ///
 /// The pointer is null or that of a region, to which nothing writes meanwhile.
-unsafe fn hotplug(map: &Map, region: *const LinmapRegion) -> Result<(Hotplug<'_>, Range<Pa>), Invalid> {
+unsafe fn hotplug(
+    map: &Map,
+    region: *const LinmapRegion,
+) -> Result<(Hotplug<'_, LINMAP_LOCKS>, Range<Pa>), Invalid> {
     // SAFETY: the caller's promise.
     let checked = unsafe { checked(map.geometry(), region, 1) }?;
     let Region { va, oa, bytes, attributes, leaves } = regions::of(checked).next().ok_or(Invalid)?;

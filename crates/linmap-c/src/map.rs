@@ -6,7 +6,7 @@ use linmap::{Geometry, Reason, SharedSpace};
 
 use crate::errno::Invalid;
 use crate::platform::Kernel;
-use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_BY, LINMAP_SIZE, Linmap};
+use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_BY, LINMAP_LOCKS, LINMAP_SIZE, Linmap};
 
 /// The contents of a `struct linmap` once it is initialised.
 #[repr(C)]
@@ -15,8 +15,11 @@ pub(crate) struct Map {
     pub(crate) ready: AtomicU32,
     pub(crate) promise: AtomicU32,
     pub(crate) offset: AtomicU64,
-    pub(crate) space: SharedSpace,
+    pub(crate) space: Space,
 }
+
+/// The map itself, with the state of as many locks as the kernel has.
+pub(crate) type Space = SharedSpace<LINMAP_LOCKS>;
 
 const _: () = assert!(size_of::<Map>() <= LINMAP_SIZE && align_of::<Map>() <= LINMAP_ALIGN);
 const _: () = assert!(size_of::<Linmap>() == LINMAP_SIZE && align_of::<Linmap>() == LINMAP_ALIGN);

@@ -9,6 +9,10 @@ pub const LINMAP_LOCKS: usize = 1;
 pub const LINMAP_LOCKS: usize = 64;
 
 /// The size of struct linmap in bytes.
+#[cfg(not(feature = "locks-64"))]
+pub const LINMAP_SIZE: usize = 1280;
+/// The size of struct linmap in bytes.
+#[cfg(feature = "locks-64")]
 pub const LINMAP_SIZE: usize = 12288;
 /// The alignment of struct linmap in bytes.
 pub const LINMAP_ALIGN: usize = 128;

@@ -48,8 +48,8 @@ use crate::share::SharedSpace;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Hotplug<'s> {
-    space: &'s SharedSpace,
+pub struct Hotplug<'s, const LOCKS: usize = 64> {
+    space: &'s SharedSpace<LOCKS>,
     /// The value to add to a physical address, wrapping.
     offset: u64,
     /// The physical addresses that the linear map reaches.
@@ -59,16 +59,21 @@ pub struct Hotplug<'s> {
     leaves: Option<Leaves>,
 }
 
-impl<'s> Hotplug<'s> {
+impl<'s, const LOCKS: usize> Hotplug<'s, LOCKS> {
     /// Returns the linear map that was laid out like this: RAM is added at the same offset, with the same attributes.
-    pub const fn new(space: &'s SharedSpace, layout: &Layout<'_>) -> Self {
+    pub const fn new(space: &'s SharedSpace<LOCKS>, layout: &Layout<'_>) -> Self {
         let Range { start, end } = layout.mapped();
         Self::of(space, layout.offset(), *start..*end, layout.ram_attributes())
     }
 
     /// Does the same without a layout. `offset` is the value to add to a physical address, wrapping; `reach` are the physical
     /// addresses that the map can take in; RAM that comes and goes has these attributes.
-    pub const fn of(space: &'s SharedSpace, offset: u64, reach: Range<Pa>, attributes: Attributes) -> Self {
+    pub const fn of(
+        space: &'s SharedSpace<LOCKS>,
+        offset: u64,
+        reach: Range<Pa>,
+        attributes: Attributes,
+    ) -> Self {
         Self { space, offset, reach, attributes, leaves: None }
     }
 
@@ -171,7 +176,7 @@ impl<'s> Hotplug<'s> {
     }
 }
 
-impl Hotplug<'_> {
+impl<const LOCKS: usize> Hotplug<'_, LOCKS> {
     /// Returns true if what is mapped at two addresses is RAM as it is added. What is beside RAM and not the same was mapped in
     /// its leaves for a reason, and stays in them.
     fn continues<P: Platform>(&self, platform: &P, before: u64, va: u64) -> bool {
@@ -190,13 +195,13 @@ impl Hotplug<'_> {
 }
 
 /// Surveys a span that is removed, and checks that its leaves are RAM as it is added.
-struct Plain<'h, 's> {
-    hotplug: &'h Hotplug<'s>,
+struct Plain<'h, 's, const LOCKS: usize> {
+    hotplug: &'h Hotplug<'s, LOCKS>,
     span: Span,
     found: Survey,
 }
 
-impl<G: Guard> LiveVisitor<G> for Plain<'_, '_> {
+impl<G: Guard, const LOCKS: usize> LiveVisitor<G> for Plain<'_, '_, LOCKS> {
     type Stop = Stop;
 
     fn leaves(

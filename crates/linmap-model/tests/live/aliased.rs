@@ -22,9 +22,9 @@ impl Set {
         }
     }
 
-    pub(crate) fn run<P: Platform>(
+    pub(crate) fn run<P: Platform, const LOCKS: usize>(
         self,
-        space: &SharedSpace,
+        space: &SharedSpace<LOCKS>,
         platform: &P,
         offset: u64,
         (va, pages): (Va, u64),

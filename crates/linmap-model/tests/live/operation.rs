@@ -323,10 +323,22 @@ impl Operation {
         Ok(later.into_iter().try_for_each(|(va, pages)| space.flush(platform, Va(va), pages))?)
     }
 
-    /// Does it. `step` is called where a remake calls its own.
-    pub(crate) fn run<P: Platform>(
+    /// Does it in a space for this operation, and then invalidates what it has left for later.
+    pub(crate) fn run_at_once<P: Platform, const LOCKS: usize>(
         &self,
-        space: &SharedSpace,
+        space: &SharedSpace<LOCKS>,
+        platform: &P,
+        step: &mut dyn FnMut(),
+    ) -> Result<(), Refused> {
+        self.run(space, platform, step)?;
+        let later = if self.is_later() { self.named(space.geometry()) } else { Vec::new() };
+        Ok(later.into_iter().try_for_each(|(va, pages)| space.flush(platform, Va(va), pages))?)
+    }
+
+    /// Does it. `step` is called where a remake calls its own.
+    pub(crate) fn run<P: Platform, const LOCKS: usize>(
+        &self,
+        space: &SharedSpace<LOCKS>,
         platform: &P,
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {

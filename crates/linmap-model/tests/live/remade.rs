@@ -67,9 +67,9 @@ impl Remade {
     /// # Safety
     ///
     /// No CPU uses the addresses.
-    pub(crate) unsafe fn run<P: Platform>(
+    pub(crate) unsafe fn run<P: Platform, const LOCKS: usize>(
         &self,
-        space: &SharedSpace,
+        space: &SharedSpace<LOCKS>,
         platform: &P,
         (va, pages, offset): (Va, u64, u64),
         step: &mut dyn FnMut(),

@@ -13,7 +13,7 @@ use crate::flat::Mapped;
 use crate::operation::{List, Operation, What};
 use crate::remade::{self, Remade, any_remake, is_write_back};
 use crate::watched::{is_no_breach, log_of};
-use crate::world::{Machine, World, last_of, ram};
+use crate::world::{Form, Machine, World, last_of, ram};
 
 /// The number of sequences by default.
 const SEQUENCES: u64 = 1_500;
@@ -64,7 +64,7 @@ fn on_a_machine(seed: u64) {
     for sequence in 1..=A_MACHINE {
         let policy = any_policy(half, &mut random);
         world.set_policy(policy);
-        world.set_alone(random.one_in(4));
+        world.set_form(random.of(&[Form::Shared, Form::Shared, Form::OneLock, Form::Alone]));
         for _ in 0..random.below(6) + 3 {
             any_circumstances(&mut world, &mut random);
             let operation = without_clean_leaves(any_operation(&world, &mut random), &cores);

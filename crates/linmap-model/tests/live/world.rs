@@ -1,5 +1,6 @@
 //! A map on a machine, and beside it what it must be: each operation is announced, done and judged.
 
+use std::mem::MaybeUninit;
 use std::ops::ControlFlow::Continue;
 
 use linmap::{
@@ -38,10 +39,21 @@ pub(crate) struct World<'m> {
     /// The number of table pages, and the number that the next operation can take.
     tables: usize,
     frames: Option<usize>,
-    /// True if operations are those of an exclusive space, as far as it has them.
-    is_alone: bool,
+    /// The form of the map in which operations are done, as far as it has them.
+    form: Form,
     /// The operations so far, printed if the test fails.
     pub(crate) history: Vec<String>,
+}
+
+/// A form of a map. All of them have the same tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Callers with up to 64 locks share it.
+    Shared,
+    /// Callers with one lock share it.
+    OneLock,
+    /// It has one caller at a time.
+    Alone,
 }
 
 /// The machine of a world.
@@ -139,7 +151,7 @@ impl<'m> World<'m> {
             fixed_root: None,
             tables,
             frames: None,
-            is_alone: false,
+            form: Form::Shared,
             history: Vec::new(),
         };
         world.walked = world.walk(world.all());
@@ -166,10 +178,10 @@ impl<'m> World<'m> {
         self.locks = locks;
     }
 
-    /// From here on operations are those of an exclusive space, or of one that many share.
-    pub(crate) fn set_alone(&mut self, is_alone: bool) {
-        self.history.push(format!("alone: {is_alone}"));
-        self.is_alone = is_alone;
+    /// From here on operations are those of this form.
+    pub(crate) fn set_form(&mut self, form: Form) {
+        self.history.push(format!("form: {form:?}"));
+        self.form = form;
     }
 
     /// The tables as an exclusive space.
@@ -183,11 +195,31 @@ impl<'m> World<'m> {
         space
     }
 
+    /// The tables as a space of callers with one lock.
+    fn with_one_lock<'s>(&self, place: &'s mut MaybeUninit<SharedSpace<1>>) -> &'s SharedSpace<1> {
+        let (cpu, root) = (self.cpu(0), self.space.root());
+        // SAFETY: nothing else uses the tables until the operation on it is done.
+        let space = unsafe { SharedSpace::from_live_in(place, &cpu, (self.g, self.half), root) };
+        let space = space.expect("pages of that size");
+        space.set_policy(self.space.policy());
+        space.allow_write_execute(self.write_execute);
+        space.set_table_attributes(self.space.table_attributes());
+        if self.fixed_root.is_some() {
+            space.fix_root();
+        }
+        space
+    }
+
     /// Counts what an operation on an exclusive space has left.
     pub(crate) fn count_anew(&mut self) {
-        let (policy, attributes) = (self.space.policy(), self.space.table_attributes());
+        self.count_anew_below(self.space.root(), self.space.policy());
+    }
+
+    /// Counts what an operation on another space has left below its root.
+    fn count_anew_below(&mut self, root: Pa, policy: Policy) {
+        let attributes = self.space.table_attributes();
         // SAFETY: the tables are those of the value that this one replaces.
-        let space = unsafe { SharedSpace::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
+        let space = unsafe { SharedSpace::from_live(&self.cpu(0), self.g, self.half, root) };
         self.space = space.expect("pages of that size");
         self.space.set_policy(policy);
         self.space.allow_write_execute(self.write_execute);
@@ -312,9 +344,13 @@ impl<'m> World<'m> {
     ) -> Result<(), Refused> {
         let before = matches!(operation.what, What::Repaint(_)).then(|| self.walked.leaves.clone());
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
-        let is_alone = self.is_alone && operation.is_of_both_forms() && !self.space.has_pending();
-        // What an exclusive space leaves for later, its caller invalidates at once.
-        let announced = if is_alone { operation.at_once() } else { *operation };
+        let form = match self.form {
+            _ if self.space.has_pending() => Form::Shared,
+            Form::Alone if !operation.is_of_both_forms() => Form::Shared,
+            form => form,
+        };
+        // What a space for one operation leaves for later is invalidated at once.
+        let announced = if form == Form::Shared { *operation } else { operation.at_once() };
         let prediction = self.predict(operation);
         let changes = match prediction.result {
             Ok(()) | Err(Refused::Step { .. }) if self.is_remade(operation, &prediction) => {
@@ -336,15 +372,22 @@ impl<'m> World<'m> {
         cpu.begins(self.space.root(), operation.name(), &self.effective(changes));
         let events = self.model.events();
         let mut steps = 0;
-        let mut alone = is_alone.then(|| self.alone());
         let mut step = || {
             steps += 1;
-            self.out(cpu, operation, &prediction, is_alone);
+            self.out(cpu, operation, &prediction, form);
         };
-        let result = match &mut alone {
+        let (mut place, mut after) = (MaybeUninit::uninit(), (self.space.root(), self.space.policy()));
+        let result = match form {
+            Form::Shared => operation.run(&self.space, platform, &mut step),
+            // The CPU's own lock is the one.
+            Form::OneLock => {
+                let space = self.with_one_lock(&mut place);
+                let result = operation.run_at_once(space, &cpu, &mut step);
+                after = (space.root(), space.policy());
+                result
+            }
             // No lock is held, which the platform would miss.
-            Some(space) => operation.run_alone(space, &cpu, &mut step),
-            None => operation.run(&self.space, platform, &mut step),
+            Form::Alone => operation.run_alone(&mut self.alone(), &cpu, &mut step),
         };
         // A DSB and an ISB, or nothing: then there was no store.
         let stored = self.model.events() - events > if result.is_ok() { 2 } else { 0 };
@@ -352,8 +395,8 @@ impl<'m> World<'m> {
         assert_eq!(steps > 0, result.is_ok() && self.is_remade(operation, &prediction) || is_step(result));
         self.model.limit_frames(None);
         self.history.push(format!("  {result:x?}"));
-        if is_alone {
-            self.count_anew();
+        if form != Form::Shared {
+            self.count_anew_below(after.0, after.1);
         }
         if stored {
             self.renew(operation, result);
@@ -406,13 +449,13 @@ impl<'m> World<'m> {
     }
 
     /// The step of a remake: all of it is out, and no TLB has it. Then it comes back, or stays so.
-    fn out(&self, cpu: OnCpu<'_>, operation: &Operation, prediction: &Prediction, is_alone: bool) {
+    fn out(&self, cpu: OnCpu<'_>, operation: &Operation, prediction: &Prediction, form: Form) {
         let ranges = operation.ranges(&self.flat, self.g);
         cpu.done(true);
         for &(first, last) in &ranges {
             for va in [first, last] {
-                // Nobody but the caller of an exclusive space would ask.
-                let said = if is_alone { Remaking::Failed } else { Remaking::UnderWay };
+                // This space does not know of the claims of another.
+                let said = if form == Form::Shared { Remaking::UnderWay } else { Remaking::Failed };
                 assert_eq!(self.space.remaking(&cpu, Va(va)), Some(said), "at {va:#x}");
             }
         }

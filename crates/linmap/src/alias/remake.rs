@@ -18,7 +18,7 @@ use crate::format::{Remade, Remake, Va};
 use crate::platform::Platform;
 use crate::share::SharedSpace;
 
-impl SharedSpace {
+impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
     /// break-before-make (Arm ARM D8.17.1). Afterwards all of them are valid.
     ///

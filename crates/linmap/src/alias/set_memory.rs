@@ -45,8 +45,8 @@ use crate::share::{Hold, SharedSpace};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Aliased<'a> {
-    space: &'a SharedSpace,
+pub struct Aliased<'a, const LOCKS: usize = 64> {
+    space: &'a SharedSpace<LOCKS>,
     offset: u64,
     range: (Va, Va),
     /// Bits of output addresses that are not of the memory.
@@ -73,11 +73,11 @@ impl Alias {
     }
 }
 
-impl<'a> Aliased<'a> {
+impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     /// Returns the operations for areas of this address space, which also has the linear map. `offset` is the value to
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
-    pub const fn new(space: &'a SharedSpace, offset: u64, rodata: Rodata) -> Self {
+    pub const fn new(space: &'a SharedSpace<LOCKS>, offset: u64, rodata: Rodata) -> Self {
         Self { space, offset, range: linear_range(space.geometry()), besides: 0, rodata }
     }
 
@@ -274,7 +274,7 @@ impl<'a> Aliased<'a> {
     /// Returns the locks of the area and of its first page's alias, and the number of table pages that it takes to cut the alias
     /// out of the leaf that this is in. Most areas take no more. An attempt without them would only find out that it takes them.
     fn likely_needs<P: Platform>(&self, platform: &P, sides: &Sides) -> (Cover, u64) {
-        let (g, own) = (self.space.geometry(), Hold::<P>::for_stores(sides.span));
+        let (g, own) = (self.space.geometry(), Hold::<P, LOCKS>::for_stores(sides.span));
         let looked_up = platform.read(|| {
             let reader = Reader::without_version(self.space.tables(), platform);
             let first = reader.translate(Va(sides.span.first))?.0;
@@ -284,7 +284,7 @@ impl<'a> Aliased<'a> {
         });
         let Some((alias, first, level)) = looked_up else { return (own, 0) };
         let leaf = Span { first, last: first + (g.level_size(level) - 1) };
-        let alias_lock = Hold::<P>::for_stores(Span { last: alias.first, ..alias });
+        let alias_lock = Hold::<P, LOCKS>::for_stores(Span { last: alias.first, ..alias });
         (own.and(alias_lock), tables_for_ends(g, level, leaf, alias))
     }
 

@@ -6,7 +6,7 @@ use crate::platform::{Platform, with_locks};
 use crate::repaint::error::RepaintError;
 use crate::share::{Hold, SharedSpace, whole_entries};
 
-impl SharedSpace {
+impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Returns what the root has in a range: how many stores a [`repaint`](Self::repaint) in place makes while the CPUs are
     /// parked. The range is as for a repaint.
     ///
@@ -20,7 +20,7 @@ impl SharedSpace {
     ) -> Result<RootEntries, RepaintError> {
         let (range, call) = (self.whole_entries(range)?, Call::new(self.caller(platform)));
         let g = self.geometry();
-        let editor = call.editor(Hold::<P>::for_stores(range));
+        let editor = call.editor(Hold::<P, LOCKS>::for_stores(range));
         Ok(with_locks(platform, editor.guard.cover().bits(), || {
             let (root, mut found) = (editor.root(), RootEntries::default());
             let (first, last) = (root.index_of(range.first), root.index_of(range.last));

@@ -24,7 +24,7 @@ use crate::repaint::switch::{load_root, store_entries};
 use crate::share::marks::{self, Parts};
 use crate::share::{Claim, Hold, SharedSpace};
 
-impl SharedSpace {
+impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
     /// size: a second tree is built, and all CPUs switch to it. Returns the counts of the new tables of the range,
     /// including the root. From then on the policy is [`Policy::Pages`]. Translations stay as they are, present-invalid
@@ -75,8 +75,8 @@ impl SharedSpace {
 }
 
 /// A repaint under way.
-struct Repaint<'a, P: Platform> {
-    call: Call<'a, Hold<'a, P>>,
+struct Repaint<'a, P: Platform, const LOCKS: usize> {
+    call: Call<'a, Hold<'a, P, LOCKS>>,
     range: Span,
     keep: &'a [(Va, Va)],
     /// The second root.
@@ -92,12 +92,12 @@ struct Repaint<'a, P: Platform> {
     detached: &'a mut Detached,
 }
 
-impl<'a, P: Platform> Repaint<'a, P> {
+impl<'a, P: Platform, const LOCKS: usize> Repaint<'a, P, LOCKS> {
     /// The most table pages that are taken in advance for one hold. It ends early if they do not suffice.
     const MOST_FRAMES: u64 = 64;
 
     fn run(
-        caller: Caller<'a, Hold<'a, P>>,
+        caller: Caller<'a, Hold<'a, P, LOCKS>>,
         (range, keep): (Span, &'a [(Va, Va)]),
         detached: &'a mut Detached,
     ) -> Result<Stats, RepaintError> {
@@ -155,7 +155,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         self.first_pass()?;
         let first_pass = self.holds;
         loop {
-            for word in 0..marks::WORDS {
+            for word in 0..marks::words::<LOCKS>() {
                 self.again(word)?;
                 if self.holds > 2 * first_pass {
                     self.claim();
@@ -235,7 +235,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
     fn hold<R>(
         &mut self,
         lock: usize,
-        work: impl FnOnce(&mut Copy<'_, Hold<'a, P>>, &mut [u64]) -> Result<R, RepaintError>,
+        work: impl FnOnce(&mut Copy<'_, Hold<'a, P, LOCKS>>, &mut [u64]) -> Result<R, RepaintError>,
     ) -> Result<R, RepaintError> {
         self.holds += 1;
         let Self { call, keep, counters, root, old, detached, .. } = self;
@@ -270,14 +270,15 @@ impl<'a, P: Platform> Repaint<'a, P> {
         let (entries, range, state) = (self.entries(), self.range, self.call.guard.state);
         let own = self.claim.as_ref().map_or(0, Claim::bits);
         let is_left = || {
-            (0..marks::WORDS).any(|word| marks::has_marks(state, word)) || state.claims.overlap(range, own)
+            (0..marks::words::<LOCKS>()).any(|word| marks::has_marks(state, word))
+                || state.claims.overlap(range, own)
         };
         if is_left() {
             return Ok(None);
         }
         let Self { call, counters, root, old, .. } = self;
         call.platform.call()?;
-        let editor = call.editor(Hold::<P>::for_stores(Span { first: 0, last: u64::MAX }));
+        let editor = call.editor(Hold::<P, LOCKS>::for_stores(Span { first: 0, last: u64::MAX }));
         editor.guard.hold(editor.platform, || {
             if is_left() {
                 return Ok(None);

@@ -13,7 +13,7 @@ use crate::plan::{Leaves, Policy, Region, linear_range};
 use crate::platform::host::{Host, HostHeld, HostMemory};
 use crate::platform::{CannotPark, Combined, Dsb, EntryUpdate, Hardware, Memory, Promise};
 use crate::share::SharedSpace;
-use crate::share::marks::{self, Parts, WORDS};
+use crate::share::marks::{self, Parts, words};
 use crate::{Aliased, Rodata, Tree};
 
 const M: u64 = 1 << 20;
@@ -59,7 +59,7 @@ unsafe impl Hardware for Taken<'_, '_> {
     fn lock(&self, number: usize) -> HostHeld<'_> {
         self.holds.set(self.holds.get() + 1);
         if self.holds.get() == self.at {
-            (0..WORDS).for_each(|word| _ = Parts::take(self.scene.space.state(), word, 0));
+            (0..words::<64>()).for_each(|word| _ = Parts::take(self.scene.space.state(), word, 0));
             self.copied.replace(self.scene.pages());
         }
         self.host.lock(number)
@@ -139,7 +139,7 @@ fn at_each_hold(name: &str, prepare: fn(&Scene, &Host<'_>), operation: Operation
         last = taken.holds.get();
 
         let mut marked = BTreeMap::new();
-        for word in 0..WORDS {
+        for word in 0..words::<64>() {
             let mut parts = Parts::take(state, word, scene.base);
             while let Some(part) = parts.next(Span { last: scene.base + 2 * BYTES, ..all }) {
                 marked.insert(part.first, part.last);

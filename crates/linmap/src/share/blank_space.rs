@@ -5,7 +5,8 @@ use crate::share::map_state::MapState;
 use crate::share::shared_space::SharedSpace;
 
 /// The place of an address space, in a static: it is all zero, so an image has no bytes of it, and an address space that begins
-/// there is neither filled nor copied. An [`SharedSpace`] has the state of 64 locks, and is larger than some stacks.
+/// there is neither filled nor copied. A [`SharedSpace`] has the state of up to 64 locks, and is larger than some stacks. `BlankSpace<1>` is for callers with one lock:
+/// a kilobyte.
 ///
 /// ```
 /// use linmap::host::HostMemory;
@@ -19,12 +20,12 @@ use crate::share::shared_space::SharedSpace;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct BlankSpace {
-    space: SharedSpace,
+pub struct BlankSpace<const LOCKS: usize = 64> {
+    space: SharedSpace<LOCKS>,
     used: bool,
 }
 
-impl BlankSpace {
+impl<const LOCKS: usize> BlankSpace<LOCKS> {
     /// Returns a place without an address space.
     #[allow(clippy::new_without_default, reason = "it is for statics, and too large to be passed around")]
     pub const fn new() -> Self {
@@ -32,7 +33,7 @@ impl BlankSpace {
     }
 
     /// Makes a tree live as [`SharedSpace::adopt`] does, in this place. What was there before is forgotten, and its tables leak.
-    pub fn adopt(&mut self, tree: Tree) -> &mut SharedSpace {
+    pub fn adopt(&mut self, tree: Tree) -> &mut SharedSpace<LOCKS> {
         if core::mem::replace(&mut self.used, true) {
             *self.space.state_mut() = MapState::BLANK;
         }

@@ -7,7 +7,7 @@
 //! A claim has the ranges that its operation names, and no address between them: others have pages there whose changes
 //! cannot fail.
 
-use crate::edit::{Claimed, Cover};
+use crate::edit::{Claimed, Cover, TOGETHER};
 use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -17,12 +17,13 @@ use crate::share::begun::Begun;
 
 /// The claims on a map.
 #[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Claims {
+pub(crate) struct Claims<const LOCKS: usize> {
     /// The slots that are in use, as bits.
     taken: AtomicU64,
-    slots: [Slot; Self::ROOM],
     begun: Begun,
+    slots: [Slot; TOGETHER],
+    /// One more for each lock.
+    more: [Slot; LOCKS],
 }
 
 /// A range that is claimed: the first and the last address.
@@ -120,18 +121,25 @@ impl Drop for KeptCuts<'_> {
 
 /// Ranges that belong to one caller until this is dropped.
 pub(crate) struct Claim<'a> {
-    claims: &'a Claims,
+    taken: &'a AtomicU64,
     attention: &'a Attention,
     /// The set of their slots, as bits.
     slots: u64,
 }
 
-impl Claims {
-    /// If there are more ranges, callers wait as they do for one that is claimed.
-    const ROOM: usize = 64;
-
+impl<const LOCKS: usize> Claims<LOCKS> {
     pub(crate) const fn new() -> Self {
-        Self { taken: AtomicU64::new(0), slots: [const { Slot::free() }; Self::ROOM], begun: Begun::never() }
+        Self {
+            taken: AtomicU64::new(0),
+            begun: Begun::never(),
+            slots: [const { Slot::free() }; TOGETHER],
+            more: [const { Slot::free() }; LOCKS],
+        }
+    }
+
+    /// Returns the slots, of which there are at most 64. If there are more ranges, callers wait as they do for one that is claimed.
+    fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().chain(&self.more).take(64)
     }
 
     /// Claims at most [`TOGETHER`](crate::edit::TOGETHER) ranges, all of them or none, so that nobody has one and waits for another. They may overlap.
@@ -147,7 +155,7 @@ impl Claims {
         spans: impl Iterator<Item = Span> + Clone,
     ) -> Result<Claim<'a>, Claimed> {
         let slots = with_locks(hardware, 1, || self.write(attention, spans.clone()))?;
-        let claim = Claim { claims: self, attention, slots };
+        let claim = Claim { taken: &self.taken, attention, slots };
         let locks = spans.map(Cover::of::<H>).reduce(Cover::and);
         for number in locks.into_iter().flat_map(Cover::numbers) {
             drop(hardware.lock(number));
@@ -159,18 +167,20 @@ impl Claims {
     fn write(
         &self,
         attention: &Attention,
-        mut spans: impl Iterator<Item = Span> + Clone,
+        spans: impl Iterator<Item = Span> + Clone,
     ) -> Result<u64, Claimed> {
-        let (mut free, mut slots) = (!self.taken.load(Acquire), 0);
-        if spans.clone().count() > free.count_ones() as usize || spans.clone().any(|s| self.overlap(s, 0)) {
+        let taken = self.taken.load(Acquire);
+        let is_free = |&(number, _): &(u32, &Slot)| taken >> number & 1 == 0;
+        let free = || (0..).zip(self.slots()).filter(is_free);
+        if spans.clone().count() > free().count() || spans.clone().any(|span| self.overlap(span, 0)) {
             return Err(Claimed);
         }
-        while let (Some(span), Some(slot)) = (spans.next(), self.slots.get(free.trailing_zeros() as usize)) {
+        let mut slots = 0;
+        for (span, (number, slot)) in spans.zip(free()) {
             // Who reads a part of this claim and a part of the one before knows that that one is over.
             slot.first.store(span.first, Release);
             slot.last.store(span.last, Release);
-            slots |= free & free.wrapping_neg();
-            free &= free - 1;
+            slots |= 1 << number;
         }
         self.taken.fetch_or(slots, Release);
         attention.0.fetch_add(u64::from(slots.count_ones()), Relaxed);
@@ -189,9 +199,9 @@ impl Claims {
     /// of the range, or finds out otherwise whether a claim has begun meanwhile.
     pub(crate) fn overlap(&self, span: Span, own: u64) -> bool {
         let others = self.taken.load(Acquire) & !own;
-        let is_taken = |&(n, _): &(usize, &Slot)| others >> n & 1 != 0;
+        let is_taken = |&(number, _): &(u32, &Slot)| others >> number & 1 != 0;
         others != 0
-            && self.slots.iter().enumerate().filter(is_taken).any(|(_, slot)| {
+            && (0..).zip(self.slots()).filter(is_taken).any(|(_, slot)| {
                 slot.first.load(Relaxed) <= span.last && span.first <= slot.last.load(Relaxed)
             })
     }
@@ -206,7 +216,7 @@ impl Claim<'_> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.claims.taken.fetch_and(!self.slots, Release);
+        self.taken.fetch_and(!self.slots, Release);
         self.attention.0.fetch_sub(u64::from(self.slots.count_ones()), Release);
     }
 }

@@ -8,7 +8,6 @@ use crate::format::Span;
 ///
 /// It is set before the repaint takes and drops every lock for the first time. So every change after that sees it.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct Copied {
     first: AtomicU64,
     last: AtomicU64,

@@ -24,8 +24,8 @@ use crate::share::shared_space::SharedSpace;
 /// The ranges that the layout calls RAM are RAM, and may be read and written through the linear map as well as through
 /// all other addresses that map them: none of these has another memory type, and nothing depends on the memory not
 /// being written.
-pub unsafe fn create<P: Platform>(
-    space: &SharedSpace,
+pub unsafe fn create<P: Platform, const LOCKS: usize>(
+    space: &SharedSpace<LOCKS>,
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
@@ -44,8 +44,8 @@ pub unsafe fn create<P: Platform>(
 /// # Safety
 ///
 /// As for [`create`].
-pub unsafe fn create_alone<P: Platform>(
-    space: &mut SharedSpace,
+pub unsafe fn create_alone<P: Platform, const LOCKS: usize>(
+    space: &mut SharedSpace<LOCKS>,
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
@@ -58,8 +58,8 @@ pub unsafe fn create_alone<P: Platform>(
 /// Builds the tree of a layout.
 // Inlined, as all that is done with it: otherwise the tree is copied at each step.
 #[inline(always)]
-fn tree_of<P: Platform>(
-    space: &SharedSpace,
+fn tree_of<P: Platform, const LOCKS: usize>(
+    space: &SharedSpace<LOCKS>,
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
@@ -110,8 +110,8 @@ fn tree_of<P: Platform>(
 /// # Safety
 ///
 /// As for [`SharedSpace::map`], for each region.
-pub unsafe fn create_regions<P: Platform>(
-    space: &SharedSpace,
+pub unsafe fn create_regions<P: Platform, const LOCKS: usize>(
+    space: &SharedSpace<LOCKS>,
     platform: &P,
     regions: impl IntoIterator<Item = Region>,
 ) -> Result<Stats, CreateError> {

@@ -83,9 +83,33 @@ impl SharedSpace {
         state.tables.share_root(owned);
         Ok(Self::of(state))
     }
+}
 
-    /// Does the same as [`from_shared_root`](Self::from_shared_root) where the value will stay, as it is larger than the
-    /// stacks of some kernels.
+impl<const LOCKS: usize> SharedSpace<LOCKS> {
+    /// Takes over tables as [`from_live`](SharedSpace::from_live) does, where the value will stay.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn from_live_in<'s, M: Memory>(
+        place: &'s mut MaybeUninit<Self>,
+        memory: &M,
+        (geometry, half): (Geometry, Half),
+        root: Pa,
+    ) -> Result<&'s mut Self, BuildError> {
+        Tree::fits(memory, geometry)?;
+        // SAFETY: these are live tables of this memory, by the caller's promise.
+        let tables = unsafe { Live::new(memory) };
+        let stats = count_live(&tables, geometry, root, whole(geometry, half));
+        Ok(Self::over_in(place, (root, geometry, half), &stats))
+    }
+
+    /// Takes over a part of a root as [`from_shared_root`](SharedSpace::from_shared_root) does, where the value will stay: with many locks
+    /// it is larger than the stacks of some kernels.
     ///
     /// # Errors
     ///

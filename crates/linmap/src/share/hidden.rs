@@ -43,15 +43,15 @@ use crate::share::shared_space::SharedSpace;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Hidden<'s> {
-    space: &'s SharedSpace,
+pub struct Hidden<'s, const LOCKS: usize = 64> {
+    space: &'s SharedSpace<LOCKS>,
     va: Va,
     pages: u64,
     /// The number of views, [`VALID`](Self::VALID) and [`CHANGES`](Self::CHANGES).
     state: AtomicU64,
 }
 
-impl<'s> Hidden<'s> {
+impl<'s, const LOCKS: usize> Hidden<'s, LOCKS> {
     /// The range is valid.
     const VALID: u64 = 1 << 63;
     /// Some CPU changes the range.
@@ -59,7 +59,7 @@ impl<'s> Hidden<'s> {
 
     /// Returns the kernel's data in a linear map that was laid out like this, if they are to be hidden. They are valid until
     /// they are [hidden](Self::hide) for the first time, or a first view ends.
-    pub fn new(space: &'s SharedSpace, layout: &Layout<'_>) -> Option<Self> {
+    pub fn new(space: &'s SharedSpace<LOCKS>, layout: &Layout<'_>) -> Option<Self> {
         let (data, alias) = layout.data();
         let va = layout.va(data.start).filter(|_| alias == ImageAlias::Hidden)?;
         Some(Self::of(space, va, (data.end.0 - data.start.0) >> layout.geometry().page_shift()))
@@ -67,7 +67,7 @@ impl<'s> Hidden<'s> {
 
     /// Returns `pages` pages from `va` on, for example the alias of the kernel's text. They are valid until they are
     /// [hidden](Self::hide) for the first time. If they are whole leaves, no leaf changes its size.
-    pub const fn of(space: &'s SharedSpace, va: Va, pages: u64) -> Self {
+    pub const fn of(space: &'s SharedSpace<LOCKS>, va: Va, pages: u64) -> Self {
         Self { space, va, pages, state: AtomicU64::new(Self::VALID) }
     }
 

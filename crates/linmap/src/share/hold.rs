@@ -15,8 +15,8 @@ use crate::share::settle::{heed, settle};
 use crate::share::words::Share;
 
 /// A guard by locks.
-pub(crate) struct Hold<'a, P> {
-    pub(crate) state: &'a MapState,
+pub(crate) struct Hold<'a, P, const LOCKS: usize> {
+    pub(crate) state: &'a MapState<LOCKS>,
     /// The locks that are held.
     cover: Cover,
     /// The caller's own claims, as bits.
@@ -24,13 +24,13 @@ pub(crate) struct Hold<'a, P> {
     platform: PhantomData<P>,
 }
 
-impl<P> Clone for Hold<'_, P> {
+impl<P, const LOCKS: usize> Clone for Hold<'_, P, LOCKS> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for Hold<'_, P> {}
+impl<P, const LOCKS: usize> Copy for Hold<'_, P, LOCKS> {}
 
 /// The first lock of a hold. Readers without a lock can tell that tables may change meanwhile, by the version that belongs to the lock:
 /// theirs is the sum of all.
@@ -47,9 +47,9 @@ impl<P: Platform> Drop for Held<'_, P> {
     }
 }
 
-impl<'a, P: Platform> Guard for Hold<'a, P> {
+impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     type Platform = P;
-    type Owner = &'a MapState;
+    type Owner = &'a MapState<LOCKS>;
     type Claim = Claim<'a>;
     type KeptCuts = KeptCuts<'a>;
     type Held<'h>
@@ -58,12 +58,12 @@ impl<'a, P: Platform> Guard for Hold<'a, P> {
         Self: 'h;
 
     #[inline(always)]
-    fn new(state: &'a MapState) -> Self {
+    fn new(state: &'a MapState<LOCKS>) -> Self {
         Self { state, cover: Cover::NOTHING, own: 0, platform: PhantomData }
     }
 
     #[inline(always)]
-    fn tables_of<'t>(state: &'t &'a MapState) -> &'t Tables {
+    fn tables_of<'t>(state: &'t &'a MapState<LOCKS>) -> &'t Tables {
         &state.tables
     }
 
@@ -213,13 +213,13 @@ impl<'a, P: Platform> Guard for Hold<'a, P> {
 }
 
 /// Invalidates all pending ranges that overlap a span.
-pub(crate) fn flush<P: Platform>(caller: &Caller<'_, Hold<'_, P>>, span: Span) {
+pub(crate) fn flush<P: Platform, const LOCKS: usize>(caller: &Caller<'_, Hold<'_, P, LOCKS>>, span: Span) {
     if !caller.owner.attention.is_pending() {
         // What this caller does next comes after the invalidations of the one who said so.
         return fence(Acquire);
     }
     let reserve = Reserve::new(caller.platform);
-    for number in Hold::<P>::for_stores(span).numbers() {
+    for number in Hold::<P, LOCKS>::for_stores(span).numbers() {
         let editor = caller.editor(Cover::one(number), &reserve);
         with_locks(caller.platform, editor.guard.cover.bits(), || editor.guard.settle(&editor, span));
     }

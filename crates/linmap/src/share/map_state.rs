@@ -8,15 +8,16 @@ use crate::format::{Geometry, Half, Pa};
 use crate::plan::Stats;
 use crate::share::claims::{Attention, Claims};
 use crate::share::copied::Copied;
+use crate::share::marks::Marks;
 use crate::share::pending::Pending;
 use crate::share::publishing::Publishing;
 use crate::share::words::Share;
 
-/// The state of a map outside its tables.
+/// The state of a map outside its tables, for callers with at most so many locks.
 // In this order: what each operation reads is at the beginning, where one instruction reaches it.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct MapState {
+pub(crate) struct MapState<const LOCKS: usize> {
     pub(crate) tables: Tables,
     pub(crate) attention: Attention,
     pub(crate) publishing: Publishing,
@@ -24,17 +25,15 @@ pub(crate) struct MapState {
     left_empty: AtomicU64,
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
-    pub(crate) claims: Claims,
     pub(crate) copied: Copied,
+    pub(crate) claims: Claims<LOCKS>,
     pub(crate) split_costs: SplitCosts,
-    shares: [Share; MOST_LOCKS],
-    pending: [Pending; MOST_LOCKS],
+    pub(crate) marks: Marks,
+    pending: [Pending; LOCKS],
+    shares: [Share; LOCKS],
 }
 
-/// The largest number of locks of a platform.
-const MOST_LOCKS: usize = 64;
-
-impl MapState {
+impl<const LOCKS: usize> MapState<LOCKS> {
     /// Returns the state of a map that has just been built.
     pub(crate) fn of(tree: Tree) -> Self {
         let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
@@ -63,22 +62,23 @@ impl MapState {
         publishing: Publishing::none(),
         left_empty: AtomicU64::new(0),
         parkings: AtomicU64::new(0),
-        claims: Claims::new(),
         copied: Copied::none(),
+        claims: Claims::new(),
         split_costs: SplitCosts::none(),
-        shares: [const { Share::new() }; MOST_LOCKS],
-        pending: [const { Pending::none() }; MOST_LOCKS],
+        marks: Marks::none(),
+        pending: [const { Pending::none() }; LOCKS],
+        shares: [const { Share::new() }; LOCKS],
     };
 
     /// Returns the state that belongs to a lock.
     #[inline(always)]
     pub(crate) fn share(&self, number: usize) -> &Share {
-        &self.shares[number & (MOST_LOCKS - 1)]
+        &self.shares[number & (LOCKS - 1)]
     }
 
     /// Returns the pending invalidations of a lock, for its holder.
     pub(crate) fn pending(&self, number: usize) -> &Pending {
-        &self.pending[number & (MOST_LOCKS - 1)]
+        &self.pending[number & (LOCKS - 1)]
     }
 
     /// Returns the counts of leaves and tables. The caller holds all locks.
@@ -107,9 +107,9 @@ impl MapState {
     }
 }
 
-impl Versions for MapState {
+impl<const LOCKS: usize> Versions for MapState<LOCKS> {
     fn version(&self) -> Option<u64> {
-        let versions = self.shares.iter().map(Share::version);
-        versions.into_iter().try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
+        let mut versions = self.shares.iter().map(Share::version);
+        versions.try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
     }
 }

@@ -1,49 +1,71 @@
 //! The parts of the map that have changed since a repaint began: a bit for each 64th of a gigabyte.
 //!
-//! The marks of a gigabyte are stored by the holder of its lock only. Gigabytes whose numbers differ by a multiple of 64
-//! share their bits, so each of them is copied again.
+//! The marks of a gigabyte are stored by the holder of its lock only. Gigabytes whose numbers differ by a multiple of the
+//! [number of words](words) share their bits, so each of them is copied again.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::edit::GIGABYTE;
 use crate::format::Span;
 use crate::platform::{Hardware, with_locks};
 use crate::share::map_state::MapState;
 
-/// The number of words with marks: one for each share.
-pub(crate) const WORDS: usize = 64;
+/// The words of a map with few locks.
+const FEW: usize = 32;
+
+/// The marks, of which a map with many locks has more in its shares.
+#[derive(Debug)]
+pub(crate) struct Marks([AtomicU64; FEW]);
+
+impl Marks {
+    pub(crate) const fn none() -> Self {
+        Self([const { AtomicU64::new(0) }; FEW])
+    }
+}
+
+/// Returns the number of words with marks: one for each lock, and not fewer than 32.
+pub(crate) const fn words<const LOCKS: usize>() -> usize {
+    if LOCKS > FEW { LOCKS } else { FEW }
+}
+
+/// Returns a word with marks.
+fn word<const LOCKS: usize>(state: &MapState<LOCKS>, number: usize) -> &AtomicU64 {
+    state.marks.0.get(number).unwrap_or_else(|| &state.share(number).marks)
+}
 
 /// log2 of the bytes of a part: 16 MB.
 const PART: u32 = GIGABYTE - 6;
 
 /// Marks all parts of a span that a repaint copies. The caller holds the locks of all of it.
 #[cold]
-pub(crate) fn mark(state: &MapState, span: Span) {
+pub(crate) fn mark<const LOCKS: usize>(state: &MapState<LOCKS>, span: Span) {
     let Some(span) = state.copied.part_of(span) else { return };
     let (first, last) = (span.first >> GIGABYTE, span.last >> GIGABYTE);
-    // After 64 gigabytes all shares have been seen.
-    for gigabyte in first..=last.min(first + 63) {
+    // After so many gigabytes all words have been seen.
+    let words = words::<LOCKS>() as u64;
+    for gigabyte in first..=last.min(first + (words - 1)) {
         let part = |va: u64| va >> PART & 63;
         let from = if gigabyte == first { part(span.first) } else { 0 };
         let to = if gigabyte == last { part(span.last) } else { 63 };
         let bits = u64::MAX >> (63 - to) & u64::MAX << from;
-        // The bits of whole gigabytes in between, where the first of 64 comes around again, are all set.
-        let bits = if last - first >= 64 { u64::MAX } else { bits };
-        let marks = &state.share(gigabyte as usize & 63).marks;
+        // The bits of whole gigabytes in between, where the first word comes around again, are all set.
+        let bits = if last - first >= words { u64::MAX } else { bits };
+        let marks = word(state, (gigabyte % words) as usize);
         marks.store(marks.load(Relaxed) | bits, Relaxed);
     }
 }
 
 /// Returns true if a word has marks. If the caller does not hold its lock, others may change that at once.
-pub(crate) fn has_marks(state: &MapState, word: usize) -> bool {
-    state.share(word).marks.load(Relaxed) != 0
+pub(crate) fn has_marks<const LOCKS: usize>(state: &MapState<LOCKS>, number: usize) -> bool {
+    word(state, number).load(Relaxed) != 0
 }
 
 /// Clears all marks, lock by lock. On return, all callers have left the holds that they were in when it was called.
-pub(crate) fn clear<H: Hardware>(state: &MapState, hardware: &H) {
+pub(crate) fn clear<H: Hardware, const LOCKS: usize>(state: &MapState<LOCKS>, hardware: &H) {
     for lock in 0..H::LOCKS {
         with_locks(hardware, 1 << lock, || {
-            (lock..WORDS).step_by(H::LOCKS).for_each(|word| state.share(word).marks.store(0, Relaxed));
+            let of_lock = (lock..words::<LOCKS>()).step_by(H::LOCKS);
+            of_lock.for_each(|number| word(state, number).store(0, Relaxed));
         });
     }
 }
@@ -51,7 +73,8 @@ pub(crate) fn clear<H: Hardware>(state: &MapState, hardware: &H) {
 /// The marked parts of a word in all gigabytes of a range, from one address on.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
-    word: usize,
+    word: u64,
+    words: u64,
     bits: u64,
     /// The first address that is not done with.
     pub(crate) from: u64,
@@ -59,18 +82,18 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Takes the marks of a word. The caller holds its lock.
-    pub(crate) fn take(state: &MapState, word: usize, from: u64) -> Self {
-        let marks = &state.share(word).marks;
+    pub(crate) fn take<const LOCKS: usize>(state: &MapState<LOCKS>, number: usize, from: u64) -> Self {
+        let marks = word(state, number);
         let bits = marks.load(Relaxed);
         marks.store(0, Relaxed);
-        Self { word, bits, from }
+        Self { word: number as u64, words: words::<LOCKS>() as u64, bits, from }
     }
 
     /// Returns the next adjacent parts, as far as they are in a range.
     pub(crate) fn next(&self, range: Span) -> Option<Span> {
         let mut from = self.from;
         loop {
-            let ahead = (self.word as u64).wrapping_sub(from >> GIGABYTE) % WORDS as u64;
+            let ahead = self.word.wrapping_sub(from >> GIGABYTE) % self.words;
             if ahead != 0 {
                 from = ((from >> GIGABYTE) + ahead).checked_mul(1 << GIGABYTE)?;
             }
@@ -96,20 +119,21 @@ mod tests {
     use super::*;
     use crate::format::{Geometry, Granule, Half, OaFormat, Pa};
     use crate::plan::Stats;
+    use test_support::prelude::*;
     extern crate std;
     use std::vec::Vec;
 
     const MB: u64 = 1 << 20;
     const GB: u64 = 1 << 30;
 
-    fn state() -> MapState {
+    fn state<const LOCKS: usize>() -> MapState<LOCKS> {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
         MapState::over(Pa(0), g, Half::Lower, &Stats::EMPTY)
     }
 
-    fn all(state: &MapState, range: Span) -> Vec<(u64, u64)> {
+    fn all<const LOCKS: usize>(state: &MapState<LOCKS>, range: Span) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
-        for word in (0..WORDS).filter(|&word| has_marks(state, word)) {
+        for word in (0..words::<LOCKS>()).filter(|&word| has_marks(state, word)) {
             let mut parts = Parts::take(state, word, range.first);
             assert!(!has_marks(state, word));
             while let Some(part) = parts.next(range) {
@@ -122,7 +146,7 @@ mod tests {
 
     #[test]
     fn parts_of_the_range_are_marked_and_nothing_in_between() {
-        let (state, range) = (state(), Span { first: GB, last: 80 * GB - 1 });
+        let (state, range) = (state::<64>(), Span { first: GB, last: 80 * GB - 1 });
         let marked = |spans: &[(u64, u64)]| {
             spans.iter().for_each(|&(first, last)| mark(&state, Span { first, last: last - 1 }));
             all(&state, range)
@@ -150,9 +174,53 @@ mod tests {
         assert_eq!(marked(&[(0, u64::MAX)]), []);
     }
 
+    /// What is marked is found again in every gigabyte of its word that is in the range, and nothing else.
+    fn finds_what_was_marked<const LOCKS: usize>(range: Span, marked: Span) {
+        let state = state::<LOCKS>();
+        state.copied.set(range);
+        mark(&state, marked);
+        let found: Vec<(u64, u64)> = all(&state, range);
+        let has = |va: u64| found.iter().any(|part| (part.0..part.1).contains(&(va / MB)));
+        let words = words::<LOCKS>() as u64;
+        let wanted = marked.common(range);
+        let is_wanted = |va: u64| {
+            // The same place in the gigabytes of a word.
+            let period = words * GB;
+            let from = (va % period + wanted.first / period * period).wrapping_sub(period);
+            (0..3 + (wanted.last - wanted.first) / period)
+                .map(|n| from.wrapping_add(n * period))
+                .any(|at| wanted.first >> PART <= at >> PART && at >> PART <= wanted.last >> PART)
+        };
+        for va in (range.first..=range.last).step_by(1 << PART) {
+            assert!(
+                has(va) || !is_wanted(va),
+                "{LOCKS} locks, {va:#x} is not found: {marked:x?} in {range:x?}"
+            );
+            // Where the first word comes around again, all of its parts are marked.
+            let is_short = (wanted.last >> GIGABYTE) - (wanted.first >> GIGABYTE) < words;
+            assert!(
+                !has(va) || is_wanted(va) || !is_short,
+                "{LOCKS} locks, {va:#x}: {marked:x?} in {range:x?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_found_again(first in 0u64..200, gigabytes in 1u64..200, from in 0u64..25_600, parts in 1u64..9_000) {
+            let range = Span { first: first * GB, last: (first + gigabytes) * GB - 1 };
+            let marked = Span { first: from << PART, last: ((from + parts) << PART) - 1 };
+            if marked.first <= range.last && range.first <= marked.last {
+                finds_what_was_marked::<1>(range, marked);
+                finds_what_was_marked::<8>(range, marked);
+                finds_what_was_marked::<64>(range, marked);
+            }
+        }
+    }
+
     #[test]
     fn the_highest_address_is_the_end() {
-        let (state, range) = (state(), Span { first: u64::MAX << 40, last: u64::MAX });
+        let (state, range) = (state::<64>(), Span { first: u64::MAX << 40, last: u64::MAX });
         state.copied.set(range);
         mark(&state, Span { first: u64::MAX, last: u64::MAX });
         let parts = Parts::take(&state, 63, range.first);

@@ -16,7 +16,11 @@ pub enum Remaking {
 }
 
 /// Returns why an address is invalid, if a remake has taken it out.
-pub(crate) fn remaking<P: Platform>(state: &MapState, platform: &P, va: Va) -> Option<Remaking> {
+pub(crate) fn remaking<P: Platform, const LOCKS: usize>(
+    state: &MapState<LOCKS>,
+    platform: &P,
+    va: Va,
+) -> Option<Remaking> {
     let look = || platform.read(|| Reader::without_version(&state.tables, platform).descriptor(va));
     let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
     let (_, level, entry) = found?;

@@ -5,7 +5,7 @@ use crate::edit::Cover;
 use crate::format::Span;
 use crate::share::map_state::MapState;
 
-impl MapState {
+impl<const LOCKS: usize> MapState<LOCKS> {
     /// Notes that the invalidation of a range is left to a later flush, with a lock that the caller has.
     #[inline]
     pub(crate) fn leave_pending(&self, number: usize, range: Invalidated) {
@@ -27,7 +27,12 @@ impl MapState {
 /// has to be told of changes.
 #[cold]
 #[inline(never)]
-pub(crate) fn heed(state: &MapState, to: &impl Issuer, later: bool, (lock, span): (Cover, Span)) -> bool {
+pub(crate) fn heed<const LOCKS: usize>(
+    state: &MapState<LOCKS>,
+    to: &impl Issuer,
+    later: bool,
+    (lock, span): (Cover, Span),
+) -> bool {
     let attention = &state.attention;
     if attention.is_needed_for_more() && (attention.is_repaint() || state.claims.overlap(span, 0)) {
         return false;
@@ -40,7 +45,11 @@ pub(crate) fn heed(state: &MapState, to: &impl Issuer, later: bool, (lock, span)
 
 /// Invalidates what is pending in a span, with these locks, which are held.
 #[cold]
-pub(crate) fn settle(state: &MapState, to: &impl Issuer, (locks, span): (Cover, Span)) {
+pub(crate) fn settle<const LOCKS: usize>(
+    state: &MapState<LOCKS>,
+    to: &impl Issuer,
+    (locks, span): (Cover, Span),
+) {
     // One batch for all locks, so that a hold invalidates no more than a batch has.
     let (mut batch, mut ended) = (TlbBatch::new(), 0);
     for pending in locks.numbers().map(|number| state.pending(number)) {

@@ -54,10 +54,16 @@ use crate::share::remaking::{Remaking, remaking};
 /// On return all CPUs use the new translations. One exception: another CPU can rely on entries that became valid only
 /// after its next context synchronisation event. A range of zero pages is permitted if it starts in the half or at its
 /// end.
+///
+/// `LOCKS` is the most locks that its callers' platforms have ([`Hardware::LOCKS`](crate::Hardware::LOCKS)): a power of 2 up to 64. A platform with
+/// more does not compile. With one lock it takes a kilobyte beside its tables, with 64 twelve.
 #[derive(Debug)]
-pub struct SharedSpace {
-    state: MapState,
+pub struct SharedSpace<const LOCKS: usize = 64> {
+    state: MapState<LOCKS>,
 }
+
+/// With one lock it is at most a kilobyte.
+const _: () = assert!(size_of::<SharedSpace<1>>() <= 1 << 10);
 
 impl SharedSpace {
     /// Makes a tree live: from now on it belongs to the walkers.
@@ -65,11 +71,17 @@ impl SharedSpace {
     /// The caller then executes a DSB ISHST and loads [`root`](Self::root) into the TTBR of the tree's half; until then
     /// nothing translates by the tree. The caller is responsible for what the tree maps. The policy is
     /// [`Policy::Fixed`] until [`set_policy`](Self::set_policy) changes it.
+    ///
+    /// It has the state of 64 locks, 12 KB. [`BlankSpace::adopt`](crate::BlankSpace::adopt) and [`adopt_in`](Self::adopt_in) make
+    /// one for fewer: 1 KB for one lock.
     pub fn adopt(tree: Tree) -> Self {
         Self::of(MapState::of(tree))
     }
+}
 
-    /// Does the same where the value will stay, as it is larger than the stacks of some kernels.
+impl<const LOCKS: usize> SharedSpace<LOCKS> {
+    /// Makes a tree live as [`adopt`](SharedSpace::adopt) does, where the value will stay: with many locks it is larger than the stacks
+    /// of some kernels.
     pub fn adopt_in(memory: &mut MaybeUninit<Self>, tree: Tree) -> &mut Self {
         let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
         Self::over_in(memory, (tree.into_root().into_pa(), geometry, half), &stats)
@@ -87,12 +99,12 @@ impl SharedSpace {
     }
 
     /// Returns the owner of a map in that state.
-    pub(crate) const fn of(state: MapState) -> Self {
+    pub(crate) const fn of(state: MapState<LOCKS>) -> Self {
         Self { state }
     }
 
     /// Returns the state of the map, for operations in other modules.
-    pub(crate) const fn state(&self) -> &MapState {
+    pub(crate) const fn state(&self) -> &MapState<LOCKS> {
         &self.state
     }
 
@@ -104,12 +116,13 @@ impl SharedSpace {
 
     /// Returns one of the callers who share the map.
     #[inline(always)]
-    pub(crate) const fn caller<'a, P: Platform>(&'a self, platform: &'a P) -> Caller<'a, Hold<'a, P>> {
+    pub(crate) const fn caller<'a, P: Platform>(&'a self, platform: &'a P) -> Caller<'a, Hold<'a, P, LOCKS>> {
+        const { assert!(P::LOCKS <= LOCKS, "the platform has more locks than the space has the state of") };
         Caller { platform, owner: &self.state }
     }
 
     /// Returns the state of the map, for its maker.
-    pub(crate) const fn state_mut(&mut self) -> &mut MapState {
+    pub(crate) const fn state_mut(&mut self) -> &mut MapState<LOCKS> {
         &mut self.state
     }
 

@@ -16,7 +16,7 @@ use crate::{all_orders, fails};
 
 /// A map of two gigabytes with a lock each. Each has a word that is 0 unless an operation on it is under way.
 struct Map {
-    claims: Claims,
+    claims: Claims<2>,
     attention: Attention,
     locks: Locks,
     words: [UnsafeCell<u64>; 2],

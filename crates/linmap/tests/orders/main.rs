@@ -33,6 +33,9 @@ mod platform {
 }
 mod edit {
     pub(crate) use crate::cover::{Claimed, Cover, GIGABYTE};
+
+    /// The most ranges of one operation that are claimed together.
+    pub(crate) const TOGETHER: usize = 2;
 }
 mod share {
     pub(crate) use crate::begun;

@@ -16,7 +16,7 @@ const OUT: u64 = 1;
 
 /// A page and its neighbour, which remakes take out.
 struct Map {
-    claims: Claims,
+    claims: Claims<2>,
     attention: Attention,
     locks: Locks,
     pages: [AtomicU64; 2],
