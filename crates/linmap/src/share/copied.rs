@@ -1,4 +1,4 @@
-//! The addresses that a repaint under way copies.
+//! The addresses that a repaint under way copies, and words for what it has to copy again.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -35,5 +35,22 @@ impl Copied {
         let (first, last) = (self.first.load(Relaxed), self.last.load(Relaxed));
         let part = Span { first: span.first.max(first), last: span.last.min(last) };
         (last != 0 && part.first <= part.last).then_some(part)
+    }
+}
+
+/// Words with marks of what a repaint has to copy again, as many as a map with few locks has. One with more has the others in its shares.
+#[derive(Debug)]
+pub(crate) struct Marks([AtomicU64; Self::FEW]);
+
+impl Marks {
+    /// The number of these words.
+    pub(crate) const FEW: usize = 32;
+
+    pub(crate) const fn none() -> Self {
+        Self([const { AtomicU64::new(0) }; Self::FEW])
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&AtomicU64> {
+        self.0.get(number)
     }
 }

@@ -8,29 +8,17 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::edit::GIGABYTE;
 use crate::format::Span;
 use crate::platform::{Hardware, with_locks};
+use crate::share::copied::Marks;
 use crate::share::map_state::MapState;
-
-/// The words of a map with few locks.
-const FEW: usize = 32;
-
-/// The marks, of which a map with many locks has more in its shares.
-#[derive(Debug)]
-pub(crate) struct Marks([AtomicU64; FEW]);
-
-impl Marks {
-    pub(crate) const fn none() -> Self {
-        Self([const { AtomicU64::new(0) }; FEW])
-    }
-}
 
 /// Returns the number of words with marks: one for each lock, and not fewer than 32.
 pub(crate) const fn words<const LOCKS: usize>() -> usize {
-    if LOCKS > FEW { LOCKS } else { FEW }
+    if LOCKS > Marks::FEW { LOCKS } else { Marks::FEW }
 }
 
 /// Returns a word with marks.
 fn word<const LOCKS: usize>(state: &MapState<LOCKS>, number: usize) -> &AtomicU64 {
-    state.marks.0.get(number).unwrap_or_else(|| &state.share(number).marks)
+    state.marks.get(number).unwrap_or_else(|| &state.share(number).marks)
 }
 
 /// log2 of the bytes of a part: 16 MB.
@@ -174,7 +162,7 @@ mod tests {
         assert_eq!(marked(&[(0, u64::MAX)]), []);
     }
 
-    /// What is marked is found again in every gigabyte of its word that is in the range, and nothing else.
+    /// Marks are found again in every gigabyte of their word that is in the range, and nothing else.
     fn finds_what_was_marked<const LOCKS: usize>(range: Span, marked: Span) {
         let state = state::<LOCKS>();
         state.copied.set(range);
