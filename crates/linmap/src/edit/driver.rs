@@ -162,8 +162,9 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         call: &mut Call<'_, G>,
         operation: &mut impl Operation<G>,
     ) -> Result<(), ChangeError> {
-        // A list is read in the hold, also where many of its pages are one leaf.
-        let is_short = self.listed <= G::HOLD as u64;
+        // A list is read in the hold, also where many of its pages are one leaf, and each span takes a way down.
+        let is_short =
+            self.listed <= G::HOLD as u64 && self.count.saturating_mul(WALK) <= G::HOLD.saturating_add(WALK);
         if is_short && self.in_hold(call, operation, (self.cover, self.all.clone()), Pass::Change)?.is_some()
         {
             return Ok(());

@@ -98,6 +98,9 @@ impl<'b> InPlace<'b> {
         at: (usize, usize),
         old: Descriptor,
     ) -> usize {
+        if !self.alike && table.level == Level::PAGE {
+            return self.pages(editor, table, at, old);
+        }
         let Ok(end) = editor.each_leaf(table, at, old, |(index, last), old| {
             let end = if self.alike { editor.slots(table).alike((index, last), old) } else { index + 1 };
             match end - index {
@@ -107,6 +110,49 @@ impl<'b> InPlace<'b> {
             Ok::<_, Infallible>(end)
         });
         end
+    }
+
+    /// Changes pages whose bits differ. The bits that change are those of the last page of the same kind, if there was one.
+    fn pages<G: Guard>(
+        &mut self,
+        editor: &Editor<'_, G>,
+        table: &Table,
+        (first, last): (usize, usize),
+        old: Descriptor,
+    ) -> usize {
+        let kind = |entry: Descriptor| entry.0 & !Descriptor::ADDRESS;
+        let change_of = |entry: Descriptor| {
+            let is_leaf = editor.tables().is_leaf(entry, Level::PAGE);
+            (kind(entry), if is_leaf { self.change.of(entry, Level::PAGE).0 ^ entry.0 } else { 0 })
+        };
+        let mut known = [change_of(old); 2];
+        // The first of adjacent pages that TLBs may hold and that change.
+        let mut from = None;
+        for index in first..=last {
+            let entry = editor.load(table, index);
+            if known[0].0 != kind(entry) {
+                known.swap(0, 1);
+                if known[0].0 != kind(entry) {
+                    known[0] = change_of(entry);
+                }
+            }
+            let changes = known[0].1;
+            if changes != 0 {
+                editor.store(table, index, Descriptor(entry.0 ^ changes));
+            }
+            match from {
+                None if changes != 0 && entry.is_valid() => from = Some(index),
+                Some(before) if changes == 0 || !entry.is_valid() => {
+                    self.batch.add(table.va(before), table.va(index) - 1, table.shift);
+                    from = None;
+                }
+                _ => {}
+            }
+        }
+        if let Some(before) = from {
+            self.batch.add(table.va(before), table.span_of(last).last, table.shift);
+        }
+        last + 1
     }
 
     /// Changes leaves from one entry of a table to another, both included. The same bits change in all of them, so only

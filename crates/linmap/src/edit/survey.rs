@@ -139,12 +139,16 @@ pub(crate) struct Surveyor {
     found: Survey,
     /// The number of entries that may still be read.
     left: usize,
+    /// Pages less their addresses, as they were found last: others that are like them change in place as they do.
+    kinds: [Descriptor; 2],
 }
 
 impl Surveyor {
     /// Returns a survey for this change that may read so many entries.
     pub(crate) fn new(change: LeafChange, most: usize) -> Self {
-        Self { change, span: Span { first: 0, last: 0 }, found: Survey::default(), left: most }
+        // No page less its address has a bit of an address.
+        let (span, kinds) = (Span { first: 0, last: 0 }, [Descriptor(Descriptor::ADDRESS); 2]);
+        Self { change, span, found: Survey::default(), left: most, kinds }
     }
 
     /// Surveys a piece of `span`, for a change of all of it. The piece lies within what `table` translates. One span after the other
@@ -216,6 +220,42 @@ impl<G: Guard> LiveVisitor<G> for Surveyor {
         };
         self.take(end - index)?;
         self.found.leaves(editor, (self.change, self.span), (table, index, end - 1), old)?;
-        Ok(end)
+        if end > last || table.level != Level::PAGE {
+            return Ok(end);
+        }
+        self.others_like(editor, table, (end, last), old)
+    }
+}
+
+impl Surveyor {
+    /// Passes over pages that are like one that has been surveyed, or like the one before it, as where permissions alternate. Returns the
+    /// index after them.
+    ///
+    /// # Errors
+    ///
+    /// There are more entries than may be read.
+    #[inline(never)]
+    fn others_like<G: Guard>(
+        &mut self,
+        editor: &Editor<'_, G>,
+        table: &Table,
+        (index, last): (usize, usize),
+        surveyed: Descriptor,
+    ) -> Result<usize, Stop> {
+        let [kind, before] = [Descriptor(surveyed.0 & !Descriptor::ADDRESS), self.kinds[0]];
+        // All of a run is looked at, and what tables above permit is asked for each.
+        let new = self.change.of(surveyed, table.level);
+        if surveyed.is_contiguous()
+            || new.is_write_execute()
+            || !surveyed.is_leaf(editor.geometry, table.level)
+        {
+            return Ok(index);
+        }
+        self.kinds = [kind, before];
+        let is_like =
+            |at: &usize| self.kinds.contains(&Descriptor(editor.load(table, *at).0 & !Descriptor::ADDRESS));
+        let passed = (index..last.min(index.saturating_add(self.left)) + 1).take_while(is_like).count();
+        self.take(passed)?;
+        Ok(index + passed)
     }
 }
