@@ -70,8 +70,15 @@
 #define LINMAP_LOCKS 64
 #endif
 
+#if !defined(LINMAP_LOCKS_64)
+// The size of struct linmap in bytes.
+#define LINMAP_SIZE 1280
+#endif
+
+#if defined(LINMAP_LOCKS_64)
 // The size of struct linmap in bytes.
 #define LINMAP_SIZE 12288
+#endif
 
 // The alignment of struct linmap in bytes.
 #define LINMAP_ALIGN 128

@@ -9,7 +9,7 @@ use linmap::{
 };
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
-use crate::map::{Map, READY, Space};
+use crate::map::{Map, READY, Shared};
 use crate::platform::{ByLevel, Kernel};
 use crate::regions::{self, checked};
 use crate::types::*;
@@ -141,7 +141,7 @@ impl New {
     /// The pointer is that of memory for a map, which nothing else uses.
     unsafe fn write<E>(
         self,
-        make: impl FnOnce(&mut MaybeUninit<Space>) -> Result<&mut Space, E>,
+        make: impl FnOnce(&mut MaybeUninit<Shared>) -> Result<&mut Shared, E>,
     ) -> Result<(), E> {
         let Self { map, tables, promise, offset, .. } = self;
         // SAFETY: the caller's promise; `Map` is not larger. It is used by others only once it is ready.
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn linmap_init(
     };
     let tree = Tree::empty(&new.kernel(), new.geometry, new.half);
     // SAFETY: the caller's promise.
-    answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(Space::adopt_in(space, tree))) }))
+    answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(Shared::adopt_in(space, tree))) }))
 }
 
 /// Makes a map of a part of a root that CPUs use already and that others use too, such as the kernel's first root: the
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn linmap_adopt(
     let (kernel, of, range) = (new.kernel(), (new.geometry, new.half), (Va(first), Va(last)));
     // SAFETY: the caller's promise.
     let written =
-        unsafe { new.write(|space| Space::from_shared_root_in(space, &kernel, of, Pa(root), range)) };
+        unsafe { new.write(|space| Shared::from_shared_root_in(space, &kernel, of, Pa(root), range)) };
     answer(written)
 }
 

@@ -15,11 +15,11 @@ pub(crate) struct Map {
     pub(crate) ready: AtomicU32,
     pub(crate) promise: AtomicU32,
     pub(crate) offset: AtomicU64,
-    pub(crate) space: Space,
+    pub(crate) space: Shared,
 }
 
 /// The map itself, with the state of as many locks as the kernel has.
-pub(crate) type Space = SharedSpace<LINMAP_LOCKS>;
+pub(crate) type Shared = SharedSpace<LINMAP_LOCKS>;
 
 const _: () = assert!(size_of::<Map>() <= LINMAP_SIZE && align_of::<Map>() <= LINMAP_ALIGN);
 const _: () = assert!(size_of::<Linmap>() == LINMAP_SIZE && align_of::<Linmap>() == LINMAP_ALIGN);

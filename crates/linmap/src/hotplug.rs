@@ -47,6 +47,8 @@ use crate::share::SharedSpace;
 /// assert_eq!(space.stats(&platform), at_boot);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+///
+/// `LOCKS` is that of the [space](SharedSpace).
 #[derive(Clone, Debug)]
 pub struct Hotplug<'s, const LOCKS: usize = 64> {
     space: &'s SharedSpace<LOCKS>,

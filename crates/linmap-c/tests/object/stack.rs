@@ -3,17 +3,13 @@
 use crate::disassembly::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns how deep a function goes that calls itself, directly or not: down the levels of tables, of which there are five;
-/// or of the tables that replace a leaf, which are at most three levels above one another.
-fn levels(name: &str) -> u64 {
-    if name.contains("Replacement") { 3 } else { 5 }
-}
+/// The depth of a function that calls itself, directly or not: down the levels of tables.
+const LEVELS: u64 = 5;
 
 /// The functions on the deepest path and their frames, from the call down.
 pub(crate) type Path = Vec<(String, u64)>;
 
-/// Parts of the names of functions that a call does not reach which changes, maps or unmaps one page that is in the tables, or is to be,
-/// or is in a leaf that the CPUs can split live.
+/// Parts of the names of functions that a call for one page reaches only if it is more than one store, or the split of one leaf.
 pub(crate) const NOT_OF_ONE_PAGE: [&str; 3] =
     ["Mapping$GT$3map17h", "12unmap_leaves17h", "6change6leaves17h"];
 
@@ -54,7 +50,7 @@ fn below<'o>(
         .flat_map(|member| &object.functions[*member].calls)
         .any(|call| mutual.contains(call.as_str()));
     let frame: u64 = mutual.iter().map(|member| object.functions[*member].frame).sum();
-    let frame = if recursive { frame * levels(name) } else { frame };
+    let frame = if recursive { frame * LEVELS } else { frame };
     let outside: BTreeSet<&String> = calls.filter(|call| !mutual.contains(call.as_str())).collect();
     // A function may go on in another one without its frame.
     let is_alone = mutual.len() == 1 && !recursive;

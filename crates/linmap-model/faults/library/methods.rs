@@ -8,7 +8,7 @@ impl crate::Space {
     ///
     /// # Safety
     ///
-    /// Walkers set the flag, or the caller handles the faults of the next accesses.
+    /// No walker sets the flag, and the caller handles the faults of the next accesses.
     pub unsafe fn take_access_flag<P: crate::Platform>(
         &mut self,
         platform: &P,
@@ -28,7 +28,7 @@ impl crate::SharedSpace {
     ///
     /// # Safety
     ///
-    /// Walkers set the flag, or the caller handles the faults of the next accesses.
+    /// No walker sets the flag, and the caller handles the faults of the next accesses.
     pub unsafe fn take_access_flag<P: crate::Platform>(
         &self,
         platform: &P,

@@ -211,7 +211,7 @@ impl<G: Guard> BothSides<'_, G> {
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
         let cut = Cut { built: change, changes: &[change] };
-        Cuts::at_ends(self.editor, (cut, alias), found.aliases.resizes, Some(&mut batch))?;
+        Cuts::at_ends(self.editor, (cut, change, alias), found.aliases.resizes, Some(&mut batch))?;
         if found.aliases.in_place {
             InPlace::new(change, found.aliases.is_alike(), &mut batch).run(self.editor, way, alias);
         }

@@ -44,6 +44,8 @@ use crate::share::{Hold, SharedSpace};
 /// assert_eq!(space.changes(&platform).splits, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// `LOCKS` is that of the [space](SharedSpace).
 #[derive(Clone, Copy, Debug)]
 pub struct Aliased<'a, const LOCKS: usize = 64> {
     space: &'a SharedSpace<LOCKS>,

@@ -60,7 +60,7 @@ impl Place {
     }
 }
 
-/// A table that is written as far as one of its entries, whose table is being written.
+/// A table above the one that is being written, and the entry that will lead to that one.
 #[derive(Clone, Copy)]
 struct Above {
     table: Pa,

@@ -100,7 +100,8 @@ impl<M: Memory> Replacement<'_, M> {
         }
     }
 
-    /// Splits the unpublished tables that [`leaf`](Self::leaf) built at the ends of this span as well.
+    /// Splits the unpublished tables that [`leaf`](Self::leaf) built at the ends of this span as well. Leaves change their size only: there
+    /// is no change with the cut.
     ///
     /// # Errors
     ///

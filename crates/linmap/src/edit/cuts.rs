@@ -19,7 +19,7 @@ use crate::read::Table;
 pub(crate) struct Cut<'c> {
     /// The change that is in the tables that replace a leaf, or none: then translations stay as they are.
     pub(crate) built: LeafChange,
-    /// The changes that will have followed, that one included: new tables remove nothing from a leaf with any of them.
+    /// The changes that are made in the end, the built one among them. New tables remove nothing from a leaf, whichever of them it has.
     pub(crate) changes: &'c [LeafChange],
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Cuts<'a, G: Guard, const MOST: usize> {
 }
 
 impl<G: Guard> Cuts<'_, G, 2> {
-    /// Cuts the leaves and runs that contain the ends of one span, for the first of the changes. `in_use` is the first of them that is
+    /// Cuts the leaves and runs that contain the ends of one span, for a change of it. `in_use` is the first of them that is
     /// in use. If translations change with the cut, what TLBs may hold goes into the batch.
     ///
     /// # Errors
@@ -40,15 +40,15 @@ impl<G: Guard> Cuts<'_, G, 2> {
     /// The policy or the CPUs do not permit it, or it takes more than the guard covers, or table pages. Nothing has changed.
     pub(crate) fn at_ends(
         editor: &Editor<'_, G>,
-        (cut, span): (Cut<'_>, Span),
+        (cut, change, span): (Cut<'_>, LeafChange, Span),
         in_use: Option<u64>,
         batch: Option<&mut TlbBatch>,
     ) -> Result<(), Stop> {
-        let (policy, [change, ..]) = (editor.policy, cut.changes) else { return Ok(()) };
+        let policy = editor.policy;
         editor.may_resize(policy, in_use)?;
         editor.guard.settle(editor, span);
         let mut cuts = Cuts::<G, 2>::new(editor, cut);
-        if let Err(stop) = cuts.add(*change, span) {
+        if let Err(stop) = cuts.add(change, span) {
             cuts.discard_all();
             return Err(stop);
         }
@@ -110,11 +110,8 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
         }
         // Nothing is built that would be given back because the other end takes more.
         if known.link.is_none() {
-            let others = if va == span.first && at.last < span.last {
-                frames_at(editor, change, span, span.last).0
-            } else {
-                0
-            };
+            let is_first = va == span.first && at.last < span.last;
+            let others = if is_first { self.frames_at(change, span, span.last) } else { 0 };
             editor.has_frames(tables_for_ends(editor.geometry, table.level, at, span) + others)?;
         }
         // All cuts of a leaf get the same tables, whichever of the changes they are for.
@@ -123,6 +120,8 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
             replacement = replacement.before(*later, old, table.level);
         }
         if let Some(link) = known.link {
+            // Only one span changes with its cut.
+            debug_assert_eq!(self.cut.built.set | self.cut.built.clear, 0);
             replacement.cut_again(link, &table, at.first)?;
         } else {
             let link = Some(replacement.leaf(old, &table, at.first)?);
@@ -140,6 +139,13 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
             known.dissolved |= cut.dissolves.is_some() && run.covers(va, va);
         }
         known
+    }
+
+    /// Returns the number of table pages that it takes to split the leaf at an end of the span: none if it is noted already.
+    fn frames_at(&self, change: LeafChange, span: Span, va: u64) -> u64 {
+        let (tables, leaf) = frames_at(self.editor, change, span, va);
+        let is_noted = |cut: Resize| cut.link.is_some() && cut.table.va(cut.index) == leaf.first;
+        if self.all().any(is_noted) { 0 } else { tables }
     }
 
     fn push(&mut self, cut: Resize) -> Result<(), Stop> {
@@ -183,17 +189,17 @@ struct Known {
 
 /// Returns the number of table pages that it takes to split the leaves at the ends of a span, if none has another end.
 pub(crate) fn frames_at_ends<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span) -> u64 {
-    let (first, last) = frames_at(editor, change, span, span.first);
-    first + if last < span.last { frames_at(editor, change, span, span.last).0 } else { 0 }
+    let (first, leaf) = frames_at(editor, change, span, span.first);
+    first + if leaf.last < span.last { frames_at(editor, change, span, span.last).0 } else { 0 }
 }
 
-/// Returns that number for the leaf that has one end of the span, and the last address of the leaf.
-fn frames_at<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span, va: u64) -> (u64, u64) {
+/// Returns that number for the leaf that has one end of the span, and the addresses of the leaf.
+fn frames_at<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span, va: u64) -> (u64, Span) {
     let (table, index) = editor.entry_of(va);
     let (old, leaf) = (editor.load(&table, index), table.span_of(index));
-    let stays = change.of(old, table.level) == old;
+    let stays = change.of(old, table.level) == old || !editor.tables().is_leaf(old, table.level);
     let tables = if stays { 0 } else { tables_for_ends(editor.geometry, table.level, leaf, span) };
-    (tables, leaf.last)
+    (tables, leaf)
 }
 
 /// Returns the number of tables that replace a leaf at `level` if a part of it is in `span`: one for each entry that

@@ -223,7 +223,9 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Some(Tried::Cut) {
                 return Ok(tried);
             }
-            spans.clone().try_for_each(|span| cut(call, &[operation.change()], span))?;
+            spans
+                .clone()
+                .try_for_each(|span| cut(call, (operation.change(), &[operation.change()]), span))?;
         }
     }
 
@@ -259,7 +261,10 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Tried::Cut {
                 return Ok(tried);
             }
-            group.spans().iter().try_for_each(|span| cut(call, &[operation.change()], *span))?;
+            group
+                .spans()
+                .iter()
+                .try_for_each(|span| cut(call, (operation.change(), &[operation.change()]), *span))?;
         }
     }
 
@@ -315,7 +320,7 @@ fn hold<G: Guard>(
             };
             let built = operation.change();
             let cut = Cut { built, changes: &[built] };
-            Cuts::at_ends(editor, (cut, span), survey.resizes, Some(operation.batch()))?;
+            Cuts::at_ends(editor, (cut, built, span), survey.resizes, Some(operation.batch()))?;
         }
         if !stores || !survey.changes() {
             return Ok(Tried::Done);
@@ -370,7 +375,7 @@ fn cut_claimed<G: Guard>(
     let built = operation.change();
     call.attempts_at_ends(span, |editor| {
         let batch = operation.batch();
-        Cuts::at_ends(editor, (Cut { built, changes: &[built] }, span), in_use, Some(&mut *batch))?;
+        Cuts::at_ends(editor, (Cut { built, changes: &[built] }, built, span), in_use, Some(&mut *batch))?;
         batch.leave(editor);
         // The next holder may change what is left of these leaves.
         editor.publish_barrier();
@@ -431,7 +436,7 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
     ChangeError::NeedsResize { va: Va(at), policy }
 }
 
-/// Cuts the leaves that contain the ends of a span, for the first of some changes. Translations stay as they are.
+/// Cuts the leaves that contain the ends of a span, for a change of it. Translations stay as they are. All of `changes` may follow.
 ///
 /// # Errors
 ///
@@ -440,19 +445,18 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
 #[inline(never)]
 pub(crate) fn cut<G: Guard>(
     call: &mut Call<'_, G>,
-    changes: &[LeafChange],
+    (change, changes): (LeafChange, &[LeafChange]),
     span: Span,
 ) -> Result<(), ChangeError> {
-    let [change, ..] = changes else { return Ok(()) };
     call.attempts_at_ends(span, |editor| {
-        let mut surveyor = Surveyor::new(*change, usize::MAX);
+        let mut surveyor = Surveyor::new(change, usize::MAX);
         for va in [span.first, span.last] {
             let end = Span { first: va, last: va };
             surveyor.add(editor, &editor.deepest(editor.root(), end), (span, end))?;
         }
         if surveyor.found().splits() {
             let cut = Cut { built: LeafChange::NONE, changes };
-            Cuts::at_ends(editor, (cut, span), surveyor.found().resizes, None)?;
+            Cuts::at_ends(editor, (cut, change, span), surveyor.found().resizes, None)?;
             editor.publish_barrier();
         }
         Ok(())

@@ -142,7 +142,7 @@ pub(crate) struct Surveyor {
     found: Survey,
     /// The number of entries that may still be read.
     left: usize,
-    /// Pages less their addresses, as they were found last: others that are like them change in place as they do.
+    /// The last two pages that were surveyed, without their addresses. A page that is like one of them changes in place as it does.
     kinds: [Descriptor; 2],
 }
 

@@ -32,7 +32,7 @@ type Pages = BTreeMap<u64, Leaf>;
 /// A map, and the moment at which a repaint takes all marks.
 struct Scene {
     memory: HostMemory,
-    space: SharedSpace,
+    space: SharedSpace<1>,
     base: u64,
 }
 
@@ -59,7 +59,7 @@ unsafe impl Hardware for Taken<'_, '_> {
     fn lock(&self, number: usize) -> HostHeld<'_> {
         self.holds.set(self.holds.get() + 1);
         if self.holds.get() == self.at {
-            (0..words::<64>()).for_each(|word| _ = Parts::take(self.scene.space.state(), word, 0));
+            (0..words::<1>()).for_each(|word| _ = Parts::take(self.scene.space.state(), word, 0));
             self.copied.replace(self.scene.pages());
         }
         self.host.lock(number)
@@ -88,7 +88,7 @@ impl Scene {
         let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
         let region = Region { va: Va(base), oa: Pa(0), bytes: BYTES, attributes, leaves };
         let tree = Tree::build(&memory, g, Half::Upper, region.runs(g)).expect("enough");
-        let space = SharedSpace::adopt(tree);
+        let space = SharedSpace::<1>::of_tree(tree);
         space.set_policy(Policy::Live);
         let scene = Self { memory, space, base };
         let host = scene.memory.platform();
@@ -139,7 +139,7 @@ fn at_each_hold(name: &str, prepare: fn(&Scene, &Host<'_>), operation: Operation
         last = taken.holds.get();
 
         let mut marked = BTreeMap::new();
-        for word in 0..words::<64>() {
+        for word in 0..words::<1>() {
             let mut parts = Parts::take(state, word, scene.base);
             while let Some(part) = parts.next(Span { last: scene.base + 2 * BYTES, ..all }) {
                 marked.insert(part.first, part.last);

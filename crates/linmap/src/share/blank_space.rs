@@ -5,8 +5,8 @@ use crate::share::map_state::MapState;
 use crate::share::shared_space::SharedSpace;
 
 /// The place of an address space, in a static: it is all zero, so an image has no bytes of it, and an address space that begins
-/// there is neither filled nor copied. A [`SharedSpace`] has the state of up to 64 locks, and is larger than some stacks. `BlankSpace<1>` is for callers with one lock:
-/// a kilobyte.
+/// there is neither filled nor copied. A [`SharedSpace`] with the state of 64 locks is larger than some stacks; `BlankSpace<1>`
+/// takes a kilobyte.
 ///
 /// ```
 /// use linmap::host::HostMemory;
@@ -14,7 +14,7 @@ use crate::share::shared_space::SharedSpace;
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// let memory = HostMemory::new(g, 1);
-/// let mut place = BlankSpace::new();
+/// let mut place = BlankSpace::<64>::new();
 /// let space = place.adopt(Tree::empty(&memory, g, Half::Upper)?);
 /// assert_eq!(space.geometry(), g);
 /// # Ok::<(), Box<dyn core::error::Error>>(())

@@ -90,11 +90,11 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A memory whose pages are not of the geometry's size.
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As for [`from_live`](SharedSpace::from_live).
     pub unsafe fn from_live_in<'s, M: Memory>(
         place: &'s mut MaybeUninit<Self>,
         memory: &M,

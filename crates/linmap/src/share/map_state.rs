@@ -25,8 +25,8 @@ pub(crate) struct MapState<const LOCKS: usize> {
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
     pub(crate) copied: Copied,
-    pub(crate) claims: Claims<LOCKS>,
     pub(crate) split_costs: SplitCosts,
+    pub(crate) claims: Claims<LOCKS>,
     pub(crate) marks: Marks,
     pending: [Pending; LOCKS],
     shares: [Share; LOCKS],
@@ -55,18 +55,24 @@ impl<const LOCKS: usize> MapState<LOCKS> {
     /// The state of no map yet. A state is larger than some stacks, so that it begins where it will stay, as a copy of this.
     /// All of it is zero, so that the copy is a fill, and a program has no constant of this size.
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is a state of its own")]
-    pub(crate) const BLANK: Self = Self {
-        tables: Tables::BLANK,
-        attention: Attention::none(),
-        publishing: Publishing::none(),
-        left_empty: AtomicU64::new(0),
-        parkings: AtomicU64::new(0),
-        copied: Copied::none(),
-        claims: Claims::new(),
-        split_costs: SplitCosts::none(),
-        marks: Marks::none(),
-        pending: [const { Pending::none() }; LOCKS],
-        shares: [const { Share::new() }; LOCKS],
+    pub(crate) const BLANK: Self = {
+        assert!(
+            LOCKS.is_power_of_two() && LOCKS <= 64,
+            "a space has the state of 1, 2, 4, 8, 16, 32 or 64 locks"
+        );
+        Self {
+            tables: Tables::BLANK,
+            attention: Attention::none(),
+            publishing: Publishing::none(),
+            left_empty: AtomicU64::new(0),
+            parkings: AtomicU64::new(0),
+            copied: Copied::none(),
+            claims: Claims::new(),
+            split_costs: SplitCosts::none(),
+            marks: Marks::none(),
+            pending: [const { Pending::none() }; LOCKS],
+            shares: [const { Share::new() }; LOCKS],
+        }
     };
 
     /// Returns the state that belongs to a lock.

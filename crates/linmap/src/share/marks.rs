@@ -36,7 +36,7 @@ pub(crate) fn mark<const LOCKS: usize>(state: &MapState<LOCKS>, span: Span) {
         let from = if gigabyte == first { part(span.first) } else { 0 };
         let to = if gigabyte == last { part(span.last) } else { 63 };
         let bits = u64::MAX >> (63 - to) & u64::MAX << from;
-        // The bits of whole gigabytes in between, where the first word comes around again, are all set.
+        // A longer span has several gigabytes for some words: all parts of these are marked.
         let bits = if last - first >= words { u64::MAX } else { bits };
         let marks = word(state, (gigabyte % words) as usize);
         marks.store(marks.load(Relaxed) | bits, Relaxed);

@@ -75,7 +75,7 @@ impl SharedSpace {
     /// It has the state of 64 locks, 12 KB. [`BlankSpace::adopt`](crate::BlankSpace::adopt) and [`adopt_in`](Self::adopt_in) make
     /// one for fewer: 1 KB for one lock.
     pub fn adopt(tree: Tree) -> Self {
-        Self::of(MapState::of(tree))
+        Self::of_tree(tree)
     }
 }
 
@@ -96,6 +96,11 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
         let space = memory.write(Self { state: MapState::BLANK });
         space.state.begin(root, stats);
         space
+    }
+
+    /// Makes a tree live.
+    pub(crate) fn of_tree(tree: Tree) -> Self {
+        Self::of(MapState::of(tree))
     }
 
     /// Returns the owner of a map in that state.

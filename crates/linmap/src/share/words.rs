@@ -1,4 +1,5 @@
-//! The words that the holders of one lock store, in cache lines of their own, so that holders of different locks share no line.
+//! The words that the holders of one lock store, in cache lines of their own, so that holders of different locks share no line while no
+//! repaint runs.
 
 use crate::build::Counters;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -13,7 +14,7 @@ pub(crate) struct Share {
     pub(crate) counters: Counters,
     /// Odd while a holder may be changing tables, even otherwise.
     version: AtomicU64,
-    /// The parts of gigabytes that have changed since a repaint began.
+    /// The parts of gigabytes that have changed since a repaint began, where [`Marks`](crate::share::copied::Marks) has no word for it.
     pub(crate) marks: AtomicU64,
 }
 

@@ -13,6 +13,8 @@ mod many_locks;
 #[allow(dead_code)]
 #[path = "../../../tests/live/operation.rs"]
 mod operation;
+#[path = "../../../tests/live/paced.rs"]
+mod paced;
 #[allow(dead_code)]
 #[path = "../../../tests/live/remade.rs"]
 mod remade;
@@ -23,12 +25,32 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use linmap::mistakes::{Patch, switch_on};
-use linmap::{Attributes, ChangeError, Geometry, Granule, Half, Leaves, OaFormat, Region, Va};
+use linmap::{
+    Attributes, ChangeError, Combined, Geometry, Granule, Half, Leaves, OaFormat, Platform, Region,
+    SharedSpace, Space, Va,
+};
 use linmap_model::{Core, Rule};
 use test_support::{Random, case, is_one, seeds};
 
 use flat::{Mapped, changes};
+use paced::Paced;
 use world::{Machine, World, ram};
+
+/// Does it in one form of the map.
+fn take<P: Platform>(
+    shared: &SharedSpace,
+    alone: Option<Space>,
+    platform: &P,
+    (va, pages): (Va, u64),
+) -> Result<u64, ChangeError> {
+    // SAFETY: the memory is the model's, and the model has no accesses that would fault.
+    unsafe {
+        match alone {
+            Some(mut space) => space.take_access_flag(platform, va, pages),
+            None => shared.take_access_flag(platform, va, pages),
+        }
+    }
+}
 
 /// Takes the access flags of some ranges of a map of leaves of several sizes and of holes. Returns how many were not refused.
 fn takes(machine: &Machine, random: &mut Random) -> usize {
@@ -48,12 +70,14 @@ fn takes(machine: &Machine, random: &mut Random) -> usize {
         let clear = |m: Mapped| Mapped { attributes: m.attributes - Attributes::ACCESSED, ..m };
         let flat = world.flat.with(first, last, |_, old| old.map(clear));
         cpu.begins(world.space.root(), "take the access flag", &changes(&flat, (first, last)));
-        // SAFETY: the memory is the model's.
-        let result = unsafe {
-            match random.one_in(2) {
-                true => world.alone().take_access_flag(&cpu, Va(first), pages),
-                false => world.space.take_access_flag(&cpu, Va(first), pages),
-            }
+        let alone = random.one_in(2).then(|| world.alone());
+        let result = if random.one_in(2) {
+            take(&world.space, alone, &cpu, (Va(first), pages))
+        } else {
+            let paced = Paced(cpu);
+            // SAFETY: both are the same CPU.
+            let short_holds = unsafe { Combined::new(&cpu, &paced) };
+            take(&world.space, alone, &short_holds, (Va(first), pages))
         };
         cpu.done(result.is_ok());
         let had = |m: &Mapped| m.attributes.contains(Attributes::ACCESSED);
