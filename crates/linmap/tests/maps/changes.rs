@@ -3,8 +3,8 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Entry, Geometry, Half, Leaf, Level, Pa, Platform, Policy,
-    SharedSpace, Stats, Tree, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Entry, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa,
+    Platform, Policy, Region, SharedSpace, Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -226,6 +226,29 @@ fn holes_are_refused_or_left_out() {
             assert_eq!(map.change(6, 1, KEPT, ChangeFlags::SKIP_HOLES), Ok(()), "nothing but a hole");
         });
     }
+}
+
+/// The end of a change in a hole takes no table page.
+#[test]
+fn an_end_in_a_hole_takes_no_tables() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry").with_largest_leaf(30);
+    let (page, large) = (g.page_size(), 1u64 << 30);
+    // The root and the table below it, and those that replace the leaf: one of blocks and one of pages.
+    let memory = HostMemory::new(g, 4);
+    let platform = memory.platform();
+    let region = Region::new(Va(g.base(Half::Upper)), Pa(0), large, Attributes::RAM);
+    let space =
+        SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, region.runs(g)).expect("two pages"));
+    space.set_policy(Policy::Live);
+    let last = Va(g.base(Half::Upper) + large - page);
+    // SAFETY: no CPU uses these tables.
+    let changed = unsafe { space.change(&platform, last, 4, Change::READ_ONLY, ChangeFlags::SKIP_HOLES) };
+    assert_eq!(changed, Ok(()));
+    let leaf = space.entry(&platform, last).map(|found| found.2);
+    assert!(
+        matches!(leaf, Some(Entry::Leaf(leaf)) if leaf.attributes.contains(Attributes::READ_ONLY)),
+        "{leaf:?}"
+    );
 }
 
 #[test]
