@@ -13,7 +13,7 @@ use crate::alias::budget::Budget;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::batch::TlbBatch;
-use crate::edit::{Cut, Cuts, Editor, Guard, InPlace, Needs, Resize, Stop, Survey, Surveyor, frames_at_ends};
+use crate::edit::{Cuts, Editor, Guard, InPlace, Needs, Resize, Stop, Survey, Surveyor, frames_at_ends};
 use crate::format::{LeafChange, Level, Span};
 use crate::read::Table;
 
@@ -133,8 +133,8 @@ impl<G: Guard> BothSides<'_, G> {
             let wish = found.frames + u64::from(found.area.splits());
             return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
-        let (built, changes) = (LeafChange::NONE, &[self.sides.area, self.sides.aliases]);
-        let mut cuts = Cuts::new(editor, Cut { built, changes });
+        let both = [self.sides.area, self.sides.aliases];
+        let mut cuts = Cuts::new(editor, LeafChange::NONE, &both);
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
             Err(stop) => {
@@ -210,8 +210,7 @@ impl<G: Guard> BothSides<'_, G> {
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
-        let cut = Cut { built: change, changes: &[change] };
-        Cuts::at_ends(self.editor, (cut, change, alias), found.aliases.resizes, Some(&mut batch))?;
+        Cuts::at_ends(self.editor, (change, &[], alias), found.aliases.resizes, Some(&mut batch))?;
         if found.aliases.in_place {
             InPlace::new(change, found.aliases.is_alike(), &mut batch).run(self.editor, way, alias);
         }

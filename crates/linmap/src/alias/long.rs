@@ -140,7 +140,6 @@ pub(crate) fn claim<G: Guard>(
     sides: &Sides,
     mut before: Surveyed,
 ) -> Result<Part, ChangeError> {
-    let changes = &[sides.area, sides.aliases];
     loop {
         let Surveyed { policy, part, area, aliases } = &before;
         if before.splits() {
@@ -149,11 +148,11 @@ pub(crate) fn claim<G: Guard>(
         }
         if aliases.splits() {
             each_aliases(call, sides, part, |call, aliases| {
-                aliases.iter().try_for_each(|alias| cut(call, (sides.aliases, changes), *alias))
+                aliases.iter().try_for_each(|alias| cut(call, (sides.aliases, &[sides.area]), *alias))
             })?;
         }
         if area.splits() {
-            cut(call, (sides.area, changes), sides.span)?;
+            cut(call, (sides.area, &[sides.aliases]), sides.span)?;
         }
         let with = if part.area == sides.span { part.aliases() } else { &[] };
         call.claim_all(once(sides.span).chain(with.iter().copied()))?;

@@ -14,40 +14,36 @@ use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::plan::Policy;
 use crate::read::Table;
 
-/// A change for which leaves are cut.
-#[derive(Clone, Copy)]
-pub(crate) struct Cut<'c> {
-    /// The change that is in the tables that replace a leaf, or none: then translations stay as they are.
-    pub(crate) built: LeafChange,
-    /// The changes that are made in the end, the built one among them. New tables remove nothing from a leaf, whichever of them it has.
-    pub(crate) changes: &'c [LeafChange],
-}
-
 /// The pending stores, of at most so many leaves and runs. Each needs at most two: one to dissolve its run, one to replace it.
 pub(crate) struct Cuts<'a, G: Guard, const MOST: usize> {
     editor: &'a Editor<'a, G>,
-    cut: Cut<'a>,
+    /// The change that is in the tables that replace a leaf, or none: then translations stay as they are.
+    built: LeafChange,
+    /// Changes that may follow: new tables remove nothing from a leaf with any of them either.
+    later: &'a [LeafChange],
     cuts: [Option<Resize>; MOST],
     used: usize,
 }
 
 impl<G: Guard> Cuts<'_, G, 2> {
-    /// Cuts the leaves and runs that contain the ends of one span, for a change of it. `in_use` is the first of them that is
-    /// in use. If translations change with the cut, what TLBs may hold goes into the batch.
+    /// Cuts the leaves and runs that contain the ends of one span, for a change of it. Others may follow `later`. `in_use` is the first
+    /// of them that is in use. With a batch, the change is in the tables that replace them, and what TLBs may hold goes into the batch.
+    /// Otherwise translations stay as they are.
     ///
     /// # Errors
     ///
     /// The policy or the CPUs do not permit it, or it takes more than the guard covers, or table pages. Nothing has changed.
     pub(crate) fn at_ends(
         editor: &Editor<'_, G>,
-        (cut, change, span): (Cut<'_>, LeafChange, Span),
+        (change, later, span): (LeafChange, &[LeafChange], Span),
         in_use: Option<u64>,
         batch: Option<&mut TlbBatch>,
     ) -> Result<(), Stop> {
         let policy = editor.policy;
         editor.may_resize(policy, in_use)?;
         editor.guard.settle(editor, span);
-        let mut cuts = Cuts::<G, 2>::new(editor, cut);
+        let built = if batch.is_some() { change } else { LeafChange::NONE };
+        let mut cuts = Cuts::<G, 2>::new(editor, built, later);
         if let Err(stop) = cuts.add(change, span) {
             cuts.discard_all();
             return Err(stop);
@@ -69,9 +65,9 @@ impl<G: Guard> Cuts<'_, G, 2> {
 }
 
 impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
-    /// Returns none, of leaves that are cut for these changes.
-    pub(crate) const fn new(editor: &'a Editor<'a, G>, cut: Cut<'a>) -> Self {
-        Self { editor, cut, cuts: [None; MOST], used: 0 }
+    /// Returns none, of leaves whose tables are built with this change, and which may change so later.
+    pub(crate) const fn new(editor: &'a Editor<'a, G>, built: LeafChange, later: &'a [LeafChange]) -> Self {
+        Self { editor, built, later, cuts: [None; MOST], used: 0 }
     }
 
     /// Splits the leaves that contain the ends of a span, if the change affects them. All of the span must be mapped.
@@ -90,11 +86,10 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
     /// Splits the leaf that contains one end of the span, if necessary. Returns the last address of that leaf.
     fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, Stop> {
         let editor = self.editor;
-        let (table, index) = editor.entry_of(va);
-        let (old, at) = (editor.load(&table, index), table.span_of(index));
+        let end = End::of(editor, change, va);
+        let End { table, index, entry: old, at, stays } = end;
         let members = editor.run(&table, old);
         let run = members.map_or(at, |members| table.run_of(index, members));
-        let stays = change.of(old, table.level) == old || !editor.tables().is_leaf(old, table.level);
         if stays || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
@@ -108,25 +103,23 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
             }
             return Ok(at.last);
         }
-        // Nothing is built that would be given back because the other end takes more.
-        if known.link.is_none() {
-            let is_first = va == span.first && at.last < span.last;
-            let others = if is_first { self.frames_at(change, span, span.last) } else { 0 };
-            editor.has_frames(tables_for_ends(editor.geometry, table.level, at, span) + others)?;
-        }
         // All cuts of a leaf get the same tables, whichever of the changes they are for.
-        let mut replacement = editor.replacement(self.cut.built, span);
-        for later in self.cut.changes {
+        let mut replacement = editor.replacement(self.built, span).before(change, old, table.level);
+        for later in self.later {
             replacement = replacement.before(*later, old, table.level);
         }
         if let Some(link) = known.link {
             // Only one span changes with its cut.
-            debug_assert_eq!(self.cut.built.set | self.cut.built.clear, 0);
+            debug_assert_eq!(self.built.set | self.built.clear, 0);
             replacement.cut_again(link, &table, at.first)?;
-        } else {
-            let link = Some(replacement.leaf(old, &table, at.first)?);
-            self.push(Resize { table, index, dissolves, link })?;
+            return Ok(at.last);
         }
+        // Nothing is built that would be given back because the other end takes more.
+        let is_first = va == span.first && at.last < span.last;
+        let others = if is_first { self.frames_at(change, span, span.last) } else { 0 };
+        editor.has_frames(end.frames(editor.geometry, span) + others)?;
+        let link = Some(replacement.leaf(old, &table, at.first)?);
+        self.push(Resize { table, index, dissolves, link })?;
         Ok(at.last)
     }
 
@@ -143,9 +136,9 @@ impl<'a, G: Guard, const MOST: usize> Cuts<'a, G, MOST> {
 
     /// Returns the number of table pages that it takes to split the leaf at an end of the span: none if it is noted already.
     fn frames_at(&self, change: LeafChange, span: Span, va: u64) -> u64 {
-        let (tables, leaf) = frames_at(self.editor, change, span, va);
-        let is_noted = |cut: Resize| cut.link.is_some() && cut.table.va(cut.index) == leaf.first;
-        if self.all().any(is_noted) { 0 } else { tables }
+        let end = End::of(self.editor, change, va);
+        let is_noted = self.known(&end.table, end.index, end.at).link.is_some();
+        if is_noted { 0 } else { end.frames(self.editor.geometry, span) }
     }
 
     fn push(&mut self, cut: Resize) -> Result<(), Stop> {
@@ -187,19 +180,38 @@ struct Known {
     dissolved: bool,
 }
 
-/// Returns the number of table pages that it takes to split the leaves at the ends of a span, if none has another end.
-pub(crate) fn frames_at_ends<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span) -> u64 {
-    let (first, leaf) = frames_at(editor, change, span, span.first);
-    first + if leaf.last < span.last { frames_at(editor, change, span, span.last).0 } else { 0 }
+/// The leaf, or the hole, that contains an end of a span.
+struct End {
+    table: Table,
+    index: usize,
+    entry: Descriptor,
+    /// Its addresses.
+    at: Span,
+    /// True if the change leaves it as it is.
+    stays: bool,
 }
 
-/// Returns that number for the leaf that has one end of the span, and the addresses of the leaf.
-fn frames_at<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span, va: u64) -> (u64, Span) {
-    let (table, index) = editor.entry_of(va);
-    let (old, leaf) = (editor.load(&table, index), table.span_of(index));
-    let stays = change.of(old, table.level) == old || !editor.tables().is_leaf(old, table.level);
-    let tables = if stays { 0 } else { tables_for_ends(editor.geometry, table.level, leaf, span) };
-    (tables, leaf)
+impl End {
+    #[inline(always)]
+    fn of<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, va: u64) -> Self {
+        let (table, index) = editor.entry_of(va);
+        let entry = editor.load(&table, index);
+        let stays = change.of(entry, table.level) == entry || !editor.tables().is_leaf(entry, table.level);
+        Self { table, index, entry, at: table.span_of(index), stays }
+    }
+
+    /// Returns the number of table pages that it takes to split it at the ends of the span.
+    fn frames(&self, g: Geometry, span: Span) -> u64 {
+        if self.stays { 0 } else { tables_for_ends(g, self.table.level, self.at, span) }
+    }
+}
+
+/// Returns the number of table pages that it takes to split the leaves at the ends of a span, if none has another end.
+pub(crate) fn frames_at_ends<G: Guard>(editor: &Editor<'_, G>, change: LeafChange, span: Span) -> u64 {
+    let first = End::of(editor, change, span.first);
+    let frames = |end: End| end.frames(editor.geometry, span);
+    let others = if first.at.last < span.last { frames(End::of(editor, change, span.last)) } else { 0 };
+    frames(first) + others
 }
 
 /// Returns the number of tables that replace a leaf at `level` if a part of it is in `span`: one for each entry that

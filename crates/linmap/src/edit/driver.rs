@@ -14,7 +14,7 @@ use core::iter::{Once, once};
 use crate::batch::TlbBatch;
 use crate::edit::call::Call;
 use crate::edit::cover::Cover;
-use crate::edit::cuts::{Cut, Cuts};
+use crate::edit::cuts::Cuts;
 use crate::edit::editor::Editor;
 use crate::edit::error::ChangeError;
 use crate::edit::guard::{Group, Guard, TOGETHER};
@@ -223,9 +223,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Some(Tried::Cut) {
                 return Ok(tried);
             }
-            spans
-                .clone()
-                .try_for_each(|span| cut(call, (operation.change(), &[operation.change()]), span))?;
+            spans.clone().try_for_each(|span| cut(call, (operation.change(), &[]), span))?;
         }
     }
 
@@ -261,10 +259,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
             if pass == Pass::Look || tried != Tried::Cut {
                 return Ok(tried);
             }
-            group
-                .spans()
-                .iter()
-                .try_for_each(|span| cut(call, (operation.change(), &[operation.change()]), *span))?;
+            group.spans().iter().try_for_each(|span| cut(call, (operation.change(), &[]), *span))?;
         }
     }
 
@@ -318,9 +313,8 @@ fn hold<G: Guard>(
             let (Some(span), true, true) = (spans.clone().next(), stores, is_only) else {
                 return Ok(Tried::Cut);
             };
-            let built = operation.change();
-            let cut = Cut { built, changes: &[built] };
-            Cuts::at_ends(editor, (cut, built, span), survey.resizes, Some(operation.batch()))?;
+            let change = operation.change();
+            Cuts::at_ends(editor, (change, &[], span), survey.resizes, Some(operation.batch()))?;
         }
         if !stores || !survey.changes() {
             return Ok(Tried::Done);
@@ -372,10 +366,10 @@ fn cut_claimed<G: Guard>(
     span: Span,
     in_use: Option<u64>,
 ) -> Result<(), ChangeError> {
-    let built = operation.change();
+    let change = operation.change();
     call.attempts_at_ends(span, |editor| {
         let batch = operation.batch();
-        Cuts::at_ends(editor, (Cut { built, changes: &[built] }, built, span), in_use, Some(&mut *batch))?;
+        Cuts::at_ends(editor, (change, &[], span), in_use, Some(&mut *batch))?;
         batch.leave(editor);
         // The next holder may change what is left of these leaves.
         editor.publish_barrier();
@@ -436,7 +430,7 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
     ChangeError::NeedsResize { va: Va(at), policy }
 }
 
-/// Cuts the leaves that contain the ends of a span, for a change of it. Translations stay as they are. All of `changes` may follow.
+/// Cuts the leaves that contain the ends of a span, for a change of it. Translations stay as they are. Other changes may follow.
 ///
 /// # Errors
 ///
@@ -445,7 +439,7 @@ fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
 #[inline(never)]
 pub(crate) fn cut<G: Guard>(
     call: &mut Call<'_, G>,
-    (change, changes): (LeafChange, &[LeafChange]),
+    (change, later): (LeafChange, &[LeafChange]),
     span: Span,
 ) -> Result<(), ChangeError> {
     call.attempts_at_ends(span, |editor| {
@@ -455,8 +449,7 @@ pub(crate) fn cut<G: Guard>(
             surveyor.add(editor, &editor.deepest(editor.root(), end), (span, end))?;
         }
         if surveyor.found().splits() {
-            let cut = Cut { built: LeafChange::NONE, changes };
-            Cuts::at_ends(editor, (cut, change, span), surveyor.found().resizes, None)?;
+            Cuts::at_ends(editor, (change, later, span), surveyor.found().resizes, None)?;
             editor.publish_barrier();
         }
         Ok(())

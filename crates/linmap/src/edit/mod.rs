@@ -40,7 +40,7 @@ pub(crate) use caller::Caller;
 pub use change_flags::ChangeFlags;
 pub(crate) use collapse::collapse;
 pub(crate) use cover::{Claimed, Cover, GIGABYTE};
-pub(crate) use cuts::{Cut, Cuts, frames_at_ends, tables_for_ends};
+pub(crate) use cuts::{Cuts, frames_at_ends, tables_for_ends};
 pub(crate) use driver::{cut, store, surveyed};
 pub(crate) use editor::{Editor, LiveVisitor};
 pub(crate) use error::refusal;
