@@ -13,9 +13,8 @@ pub(crate) type Path = Vec<(String, u64)>;
 pub(crate) const NOT_OF_ONE_PAGE: [&str; 3] =
     ["Mapping$GT$3map17h", "12unmap_leaves17h", "6change6leaves17h"];
 
-/// Returns an upper bound of the bytes that a call takes which does not reach functions with one of these words in their names, and
-/// the path to them.
-pub(crate) fn deepest(object: &Object, name: &str, without: &[&str]) -> (u64, Path) {
+/// Returns an upper bound of the bytes that a call takes, and the path to them. Functions that are not in the object take none.
+pub(crate) fn deepest(object: &Object, name: &str) -> (u64, Path) {
     let reached: BTreeMap<&str, BTreeSet<&str>> = object
         .functions
         .keys()
@@ -23,21 +22,18 @@ pub(crate) fn deepest(object: &Object, name: &str, without: &[&str]) -> (u64, Pa
             (name.as_str(), object.reached_from(name).iter().map(|function| function.name.as_str()).collect())
         })
         .collect();
-    below(object, &reached, (&mut BTreeMap::new(), without), name)
+    below(object, &reached, &mut BTreeMap::new(), name)
 }
 
 fn below<'o>(
     object: &'o Object,
     reached: &BTreeMap<&'o str, BTreeSet<&'o str>>,
-    (known, without): (&mut BTreeMap<&'o str, (u64, Path)>, &[&str]),
+    known: &mut BTreeMap<&'o str, (u64, Path)>,
     name: &str,
 ) -> (u64, Path) {
     let Some(function) = object.functions.get(name).filter(|function| !function.is_panic()) else {
         return (0, Vec::new());
     };
-    if without.iter().any(|word| name.contains(word)) {
-        return (0, Vec::new());
-    }
     if let Some(found) = known.get(name) {
         return found.clone();
     }
@@ -58,7 +54,7 @@ fn below<'o>(
     let (deepest, path) = outside
         .into_iter()
         .map(|call| {
-            let (deepest, path) = below(object, reached, (&mut *known, without), call);
+            let (deepest, path) = below(object, reached, known, call);
             (on(call) + deepest, core::iter::once((name.to_owned(), on(call))).chain(path).collect::<Path>())
         })
         .chain(core::iter::once((frame, vec![(name.to_owned(), frame)])))

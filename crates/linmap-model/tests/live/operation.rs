@@ -307,6 +307,16 @@ impl Operation {
         !is_of_one
     }
 
+    /// Invalidates what it has left for later, by this flush of a range.
+    fn flush_later(
+        &self,
+        g: Geometry,
+        mut flush: impl FnMut(Va, u64) -> Result<(), ChangeError>,
+    ) -> Result<(), Refused> {
+        let later = if self.is_later() { self.named(g) } else { Vec::new() };
+        Ok(later.into_iter().try_for_each(|(va, pages)| flush(Va(va), pages))?)
+    }
+
     /// Does it in an exclusive space, which has it, and then invalidates what it has left for later.
     pub(crate) fn run_alone<P: Platform>(
         &self,
@@ -319,8 +329,7 @@ impl Operation {
         unsafe {
             of_both_forms!(self, space, platform, (va, pages), step, other => unreachable!("{other:?}"));
         }
-        let later = if self.is_later() { self.named(space.geometry()) } else { Vec::new() };
-        Ok(later.into_iter().try_for_each(|(va, pages)| space.flush(platform, Va(va), pages))?)
+        self.flush_later(space.geometry(), |va, pages| space.flush(platform, va, pages))
     }
 
     /// Does it in a space for this operation, and then invalidates what it has left for later.
@@ -331,8 +340,7 @@ impl Operation {
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {
         self.run(space, platform, step)?;
-        let later = if self.is_later() { self.named(space.geometry()) } else { Vec::new() };
-        Ok(later.into_iter().try_for_each(|(va, pages)| space.flush(platform, Va(va), pages))?)
+        self.flush_later(space.geometry(), |va, pages| space.flush(platform, va, pages))
     }
 
     /// Does it. `step` is called where a remake calls its own.

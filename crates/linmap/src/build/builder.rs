@@ -181,10 +181,11 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let (memory, g, bits) = (self.memory, self.geometry, self.geometry.index_bits());
         let none = Above { table: Pa(0), base: 0, index: 0, attributes: self.tables };
         let mut above = [none; Level::COUNT];
-        let (mut place, mut entries_of, mut filled, mut attributes) = (top, entries, 0, self.tables);
+        let (mut place, mut filled, mut attributes) = (top, 0, self.tables);
         loop {
+            let entries = if place.level == top.level { entries } else { 1 << bits };
             let is_done = memory.with_slots(&mut table, place.level, |slots| {
-                self.fill_table(&place, &mut slots[..entries_of], (&mut filled, &mut attributes))
+                self.fill_table(&place, &mut slots[..entries], (&mut filled, &mut attributes))
             });
             if !is_done {
                 // If there is no page, there are no more parts either, and the rest is holes.
@@ -194,7 +195,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
                     above[place.level.ordinal()] =
                         Above { table: pa, base: place.base, index: filled, attributes };
                     place = place.below(g, base);
-                    (entries_of, filled, attributes) = (1 << bits, 0, self.tables);
+                    (filled, attributes) = (0, self.tables);
                 }
                 continue;
             }
@@ -208,7 +209,6 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
             table = unsafe { Frame::from_pa(pa) };
             memory.with_slots(&mut table, level, |slots| slots[index] = link.0);
             place = Place::at(g, (level, place.shift + bits), base);
-            entries_of = if level == top.level { entries } else { 1 << bits };
             (filled, attributes) = (index + 1, attributes & before);
         }
     }

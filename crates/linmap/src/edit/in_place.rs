@@ -120,37 +120,27 @@ impl<'b> InPlace<'b> {
         (first, last): (usize, usize),
         old: Descriptor,
     ) -> usize {
-        let kind = |entry: Descriptor| entry.0 & !Descriptor::ADDRESS;
         let change_of = |entry: Descriptor| {
             let is_leaf = editor.tables().is_leaf(entry, Level::PAGE);
-            (kind(entry), if is_leaf { self.change.of(entry, Level::PAGE).0 ^ entry.0 } else { 0 })
+            (entry.kind(), if is_leaf { self.change.of(entry, Level::PAGE).0 ^ entry.0 } else { 0 })
         };
         let mut known = [change_of(old); 2];
-        // The first of adjacent pages that TLBs may hold and that change.
-        let mut from = None;
         for index in first..=last {
             let entry = editor.load(table, index);
-            if known[0].0 != kind(entry) {
+            if known[0].0 != entry.kind() {
                 known.swap(0, 1);
-                if known[0].0 != kind(entry) {
+                if known[0].0 != entry.kind() {
                     known[0] = change_of(entry);
                 }
             }
             let changes = known[0].1;
             if changes != 0 {
                 editor.store(table, index, Descriptor(entry.0 ^ changes));
-            }
-            match from {
-                None if changes != 0 && entry.is_valid() => from = Some(index),
-                Some(before) if changes == 0 || !entry.is_valid() => {
-                    self.batch.add(table.va(before), table.va(index) - 1, table.shift);
-                    from = None;
+                if entry.is_valid() {
+                    let at = table.span_of(index);
+                    self.batch.add(at.first, at.last, table.shift);
                 }
-                _ => {}
             }
-        }
-        if let Some(before) = from {
-            self.batch.add(table.va(before), table.span_of(last).last, table.shift);
         }
         last + 1
     }

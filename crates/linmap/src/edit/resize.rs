@@ -168,23 +168,19 @@ impl<G: Guard> LiveVisitor<G> for Leaves {
         &mut self,
         editor: &Editor<'_, G>,
         table: &Table,
-        (index, last): (usize, usize),
+        at: (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let (mut entry, mut end, mut members, mut others) = (old, index, 0, 0);
-        while !entry.is_table(table.level) {
+        let (mut members, mut others) = (0, 0);
+        let end = editor.each_leaf(table, at, old, |(index, _), entry| {
             if entry.is_leaf(editor.geometry, table.level) {
                 *if entry.is_contiguous() { &mut members } else { &mut others } += 1;
             }
-            end += 1;
-            if end > last {
-                break;
-            }
-            entry = editor.load(table, end);
-        }
+            Ok(index + 1)
+        });
         self.members[table.level.ordinal()] += members;
         self.others += others;
-        Ok(end)
+        end
     }
 }
 

@@ -245,7 +245,7 @@ impl Surveyor {
         (index, last): (usize, usize),
         surveyed: Descriptor,
     ) -> Result<usize, Stop> {
-        let [kind, before] = [Descriptor(surveyed.0 & !Descriptor::ADDRESS), self.kinds[0]];
+        let (kind, before) = (surveyed.kind(), self.kinds[0]);
         // All of a run is looked at, and what tables above permit is asked for each.
         let new = self.change.of(surveyed, table.level);
         if surveyed.is_contiguous()
@@ -258,7 +258,7 @@ impl Surveyor {
         // Many of one kind are compared faster, sixteen at a time.
         let (mut last_kind, mut same) = (kind, 0);
         let is_like = |at: &usize| {
-            let kind = Descriptor(editor.load(table, *at).0 & !Descriptor::ADDRESS);
+            let kind = editor.load(table, *at).kind();
             same = if kind == last_kind { same + 1 } else { 0 };
             last_kind = kind;
             same < MANY && self.kinds.contains(&kind)

@@ -185,6 +185,12 @@ impl Descriptor {
         decode_oa(self.0, geometry, geometry.level_shift(level))
     }
 
+    /// Returns it without its address: leaves of one level that are the same so change in the same bits.
+    #[inline(always)]
+    pub(crate) const fn kind(self) -> Self {
+        Self(self.0 & !Self::ADDRESS)
+    }
+
     /// Returns true for a leaf in a contiguous run.
     #[inline]
     pub(crate) const fn is_contiguous(self) -> bool {

@@ -137,7 +137,7 @@ impl<const LOCKS: usize> Claims<LOCKS> {
         }
     }
 
-    /// Returns the slots, of which there are at most 64. If there are more ranges, callers wait as they do for one that is claimed.
+    /// Returns the slots, at most 64. A caller who finds none free waits, as for a range that is claimed.
     fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().chain(&self.more).take(64)
     }

@@ -38,10 +38,8 @@ impl SharedSpace {
         half: Half,
         root: Pa,
     ) -> Result<Self, BuildError> {
-        Tree::fits(memory, geometry)?;
-        // SAFETY: these are live tables of this memory, by the caller's promise.
-        let tables = unsafe { Live::new(memory) };
-        let stats = count_live(&tables, geometry, root, whole(geometry, half));
+        // SAFETY: the caller's promise.
+        let stats = unsafe { counted(memory, (root, geometry, half)) }?;
         Ok(Self::of(MapState::over(root, geometry, half, &stats)))
     }
 
@@ -101,10 +99,8 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
         (geometry, half): (Geometry, Half),
         root: Pa,
     ) -> Result<&'s mut Self, BuildError> {
-        Tree::fits(memory, geometry)?;
-        // SAFETY: these are live tables of this memory, by the caller's promise.
-        let tables = unsafe { Live::new(memory) };
-        let stats = count_live(&tables, geometry, root, whole(geometry, half));
+        // SAFETY: the caller's promise.
+        let stats = unsafe { counted(memory, (root, geometry, half)) }?;
         Ok(Self::over_in(place, (root, geometry, half), &stats))
     }
 
@@ -143,6 +139,25 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
         // SAFETY: the caller's promise. This value owned the tables, and is gone.
         unsafe { Tree::of_live(memory, (self.root(), self.geometry(), self.tables().half())) }
     }
+}
+
+/// Returns the counts of tables that are to be taken over.
+///
+/// # Errors
+///
+/// A memory whose pages are not of the geometry's size.
+///
+/// # Safety
+///
+/// These are live tables of this memory.
+unsafe fn counted<M: Memory>(
+    memory: &M,
+    (root, geometry, half): (Pa, Geometry, Half),
+) -> Result<Stats, BuildError> {
+    Tree::fits(memory, geometry)?;
+    // SAFETY: the caller's promise.
+    let tables = unsafe { Live::new(memory) };
+    Ok(count_live(&tables, geometry, root, whole(geometry, half)))
 }
 
 /// Returns a part of a root that is to be taken over, and what is there.
