@@ -55,15 +55,12 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use alias::Aliased;
-pub use build::{BuildError, Changes, Tree};
-pub use edit::{
-    AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Reader, RemakeError, Reserved, Space,
-    SplitCost,
-};
+pub use alias::{Aliased, Remaking};
+pub use build::{BuildError, Changes, SplitCost, Tree};
+pub use edit::{AdoptError, ChangeError, CreateError, GraftError, Reader, RemakeError, Reserved, Space};
 pub use format::{
-    Attributes, Change, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half, Instruction,
-    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
+    Attributes, Change, ChangeFlags, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half,
+    Instruction, Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
     TableAttributes, TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use hotplug::Hotplug;
@@ -85,7 +82,7 @@ pub use read::{
     count, count_collapsed, dump, dump_with, visit,
 };
 pub use repaint::{RepaintError, RootEntries};
-pub use share::{BlankSpace, Hidden, Remaking, SharedSpace, create, create_alone, create_regions};
+pub use share::{BlankSpace, Hidden, SharedSpace, create, create_alone, create_regions};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

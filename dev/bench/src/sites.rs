@@ -27,7 +27,7 @@ const ORDINARY: usize = 3;
 const REASONS: [(&str, &str, &str); 11] = [
     ("image", "kernel::identity::leave", LEFT),
     ("image", "kernel::memory::bring_up::{{closure}}", LEFT),
-    ("image", "linmap::batch::tlb_batch::TlbBatch::finish", SAME),
+    ("image", "linmap::batch::TlbBatch::finish", SAME),
     ("linux-7.2", "__cpu_replace_ttbr1", SAME),
     ("linux-7.2", "__flush_tlb_range.constprop.0.isra.0", ENDS),
     ("linux-7.2", "__pi_early_map_kernel", KNOWN),

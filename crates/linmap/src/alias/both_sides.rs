@@ -9,8 +9,7 @@
 
 use core::cell::Cell;
 
-use crate::alias::budget::Budget;
-use crate::alias::extents::Extents;
+use crate::alias::extents::{Budget, Extents};
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::batch::TlbBatch;
 use crate::edit::{Cuts, Editor, Guard, InPlace, Needs, Resize, Stop, Survey, Surveyor, frames_at_ends};

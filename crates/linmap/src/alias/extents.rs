@@ -1,7 +1,8 @@
 //! The physical memory of a range of pages, in as few extents as possible. In an extent, consecutive addresses are
-//! mapped to consecutive physical memory.
+//! mapped to consecutive physical memory. A budget says how many entries one hold may still read and write.
 
-use crate::alias::budget::Budget;
+use core::cell::Cell;
+
 use crate::edit::{Editor, Guard, LiveVisitor, Stop, Survey};
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
 use crate::read::{Table, visit_span};
@@ -188,4 +189,52 @@ fn series<G: Guard>(
         return ((1 << bits) - within).div_ceil(step) as usize;
     }
     end - index
+}
+
+/// The rest of a hold.
+pub(crate) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// The entries that an extent counts as: it is looked up, and its alias surveyed and changed.
+    pub(crate) const EXTENT: usize = 32;
+
+    pub(crate) const fn new(entries: usize) -> Self {
+        Self(Cell::new(entries))
+    }
+
+    /// Returns the last entry, up to `last`, for which it suffices, from one on.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is left.
+    #[inline]
+    pub(crate) fn last(&self, index: usize, last: usize) -> Result<usize, Stop> {
+        match self.0.get() {
+            0 => Err(Stop::TooLong),
+            left => Ok(last.min(index.saturating_add(left - 1))),
+        }
+    }
+
+    /// Takes so many entries.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer.
+    #[inline]
+    pub(crate) fn take(&self, entries: usize) -> Result<(), Stop> {
+        self.0.set(self.0.get().checked_sub(entries).ok_or(Stop::TooLong)?);
+        Ok(())
+    }
+
+    /// Returns the number of entries that are left.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Keeps so many entries of those that were left.
+    #[inline]
+    pub(crate) fn keep(&self, entries: usize) {
+        self.0.set(entries);
+    }
 }

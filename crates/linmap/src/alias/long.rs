@@ -12,8 +12,7 @@
 use core::iter::once;
 use core::slice::from_ref;
 
-use crate::alias::budget::Budget;
-use crate::alias::extents::Extents;
+use crate::alias::extents::{Budget, Extents};
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::edit::{Call, ChangeError, Guard, InPlaceChange, Stop, Survey, TOGETHER, cut, store, surveyed};
 use crate::format::Span;

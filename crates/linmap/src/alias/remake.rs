@@ -10,13 +10,24 @@
 //!
 //! Of an area with more aliases than can be claimed together the area alone is claimed. Its aliases go out and come back hold by
 //! hold, and each hold invalidates what it has stored, so it leaves nothing to others.
+//!
+//! A fault handler asks about an address without a lock: the leaf says that a remake has taken it out, and a claim that the remake is under way.
 
 use crate::alias::long::{Part, claim, each_aliases, survey};
 use crate::alias::sides::Sides;
-use crate::edit::{Call, Caller, ChangeError, Guard, OutOrBack, RemakeError, Space, look, store};
-use crate::format::{Remade, Remake, Va};
+use crate::edit::{Call, Caller, ChangeError, Guard, OutOrBack, Reader, RemakeError, Space, look, store};
+use crate::format::{Remade, Remake, Span, Va};
 use crate::platform::Platform;
 use crate::share::SharedSpace;
+
+/// Why an address is invalid ([`SharedSpace::remaking`](crate::SharedSpace::remaking)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remaking {
+    /// A remake is under way there, and its caller has yet to bring it back.
+    UnderWay,
+    /// The step of a remake failed there, which left it invalid.
+    Failed,
+}
 
 impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
@@ -53,6 +64,22 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
         step: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), RemakeError<E>> {
         self.caller(platform).remake((va, pages), remake, step)
+    }
+
+    /// Returns whether an address is invalid because of a [`remake`](Self::remake): one that is under way, or one whose step
+    /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
+    /// be tried again.
+    ///
+    /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`](crate::Attributes::TAKEN_OUT)), until it is valid again or unmapped. The address is
+    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins
+    /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
+    pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
+        let (tables, state) = (self.tables(), self.state());
+        let look = || platform.read(|| Reader::without_version(tables, platform).descriptor(va));
+        let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
+        let (_, level, entry) = found?;
+        let said = if claimed { Remaking::UnderWay } else { Remaking::Failed };
+        (tables.is_leaf(entry, level) && entry.is_taken_out()).then_some(said)
     }
 }
 
@@ -171,7 +198,6 @@ mod tests {
     };
     use crate::plan::Policy;
     use crate::platform::host::HostMemory;
-    use crate::share::Remaking;
     use crate::tests::geometries;
     use test_support::prelude::*;
     extern crate std;

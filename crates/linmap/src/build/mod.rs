@@ -10,8 +10,8 @@ mod in_order;
 mod replacement;
 mod tree;
 
-pub use counters::Changes;
-pub(crate) use counters::Counters;
+pub use counters::{Changes, SplitCost};
+pub(crate) use counters::{Counters, SplitCosts};
 pub use error::BuildError;
 pub(crate) use error::OutOfFrames;
 pub(crate) use fill::FILLED;

@@ -5,7 +5,6 @@
 use core::iter::once;
 
 use crate::build::OutOfFrames;
-use crate::edit::caller::Caller;
 use crate::edit::cover::{Claimed, Cover};
 use crate::edit::editor::Editor;
 use crate::edit::error::ChangeError;
@@ -14,7 +13,38 @@ use crate::edit::reserve::Reserve;
 use crate::edit::stop::{Needs, Stop};
 use crate::edit::tables::Tables;
 use crate::format::{Span, Va};
+use crate::plan::Policy;
 use crate::platform::Hardware;
+
+/// A caller of operations: the platform, and whose the tables are.
+pub(crate) struct Caller<'a, G: Guard> {
+    pub(crate) platform: &'a G::Platform,
+    pub(crate) owner: G::Owner,
+}
+
+impl<G: Guard> Clone for Caller<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G: Guard> Copy for Caller<'_, G> {}
+
+impl<'a, G: Guard> Caller<'a, G> {
+    /// Returns what is known of the tables.
+    #[inline(always)]
+    pub(crate) fn tables(&self) -> &Tables {
+        G::tables_of(&self.owner)
+    }
+
+    /// Returns the view of tables for a hold with this cover, which does not ask for the policy.
+    #[inline(always)]
+    pub(crate) fn editor(&self, cover: Cover, reserve: &'a Reserve<'a, G::Platform>) -> Editor<'a, G> {
+        let (guard, geometry) = (G::new(self.owner).with(cover), self.tables().geometry());
+        let policy = Policy::Fixed;
+        Editor { platform: self.platform, geometry, guard, reserve, policy, answered: false }
+    }
+}
 
 /// A call of an operation: everything that its attempts have in common.
 pub(crate) struct Call<'a, G: Guard> {

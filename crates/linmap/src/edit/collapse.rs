@@ -6,8 +6,7 @@
 //! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
 use crate::batch::TlbBatch;
-use crate::edit::call::Call;
-use crate::edit::caller::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::cover::GIGABYTE;
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::error::ChangeError;

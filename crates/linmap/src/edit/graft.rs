@@ -1,8 +1,7 @@
 //! Whole trees, moved into a live map where its root has holes.
 
 use crate::build::Tree;
-use crate::edit::call::Call;
-use crate::edit::caller::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::editor::Editor;
 use crate::edit::error::{ChangeError, GraftError};
 use crate::edit::guard::Guard;

@@ -7,9 +7,8 @@
 use core::marker::PhantomData;
 
 use crate::batch::{Invalidated, Issuer};
-use crate::build::Counters;
+use crate::build::{Counters, SplitCost};
 use crate::edit::cover::{Claimed, Cover};
-use crate::edit::split_cost::SplitCost;
 use crate::edit::stop::Needs;
 use crate::edit::tables::Tables;
 use crate::format::Span;

@@ -6,8 +6,7 @@
 
 use crate::batch::TlbBatch;
 use crate::build::Counters;
-use crate::edit::call::Call;
-use crate::edit::caller::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::cover::GIGABYTE;
 use crate::edit::editor::Editor;
 use crate::edit::error::ChangeError;

@@ -6,7 +6,7 @@
 
 use crate::batch::{Invalidated, finish_one};
 use crate::build::OutOfFrames;
-use crate::edit::caller::Caller;
+use crate::edit::call::Caller;
 use crate::edit::cover::GIGABYTE;
 use crate::edit::cuts::tables_for_ends;
 use crate::edit::editor::Editor;

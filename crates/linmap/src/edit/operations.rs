@@ -1,8 +1,7 @@
 //! The operations on live tables, for every caller: the arguments are checked, and each operation begins.
 
-use crate::edit::caller::Caller;
+use crate::edit::call::Caller;
 use crate::edit::change::{Ranges, change_ranges, protect};
-use crate::edit::change_flags::ChangeFlags;
 use crate::edit::collapse::collapse;
 use crate::edit::error::ChangeError;
 use crate::edit::guard::Guard;
@@ -10,7 +9,7 @@ use crate::edit::mapping::Mapping;
 use crate::edit::one_leaf::in_one_hold;
 use crate::edit::split_to_pages::split_to_pages;
 use crate::edit::unmap::{unmap, unmap_all};
-use crate::format::{Attributes, Change, LeafChange, MemoryType, Pa, Span, Unaligned, Va};
+use crate::format::{Attributes, Change, ChangeFlags, LeafChange, MemoryType, Pa, Span, Unaligned, Va};
 use crate::plan::Leaves;
 
 /// An address, and a number of pages from there on.

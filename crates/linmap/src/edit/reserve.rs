@@ -1,11 +1,12 @@
 //! Table pages that were taken before any hold, so that an operation can neither run out of them half way nor allocate
-//! in one.
+//! in one. A caller that may neither allocate nor fail for want of memory takes them before the operation, as a platform of its own.
 
 use core::cell::Cell;
 
 use crate::build::OutOfFrames;
-use crate::format::{Descriptor, Level, Pa};
-use crate::platform::{Frame, Memory, Slot};
+use crate::edit::error::ChangeError;
+use crate::format::Pa;
+use crate::platform::{Frame, Hardware, Memory, Platform, Reason, leave_to_hardware, leave_to_memory};
 
 /// Frames, linked through their first entry: no allocation, no limit. That of the last says nothing.
 #[derive(Debug)]
@@ -62,17 +63,7 @@ impl<M: Memory> Drop for Reserve<'_, M> {
 
 // SAFETY: pages and slots are those of the memory below. A page is either in the list or handed out.
 unsafe impl<M: Memory> Memory for Reserve<'_, M> {
-    const PLAIN: bool = M::PLAIN;
-
-    fn page_size(&self) -> u64 {
-        self.memory.page_size()
-    }
-
-    #[inline]
-    unsafe fn words(&self, table: Pa) -> *mut u64 {
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.words(table) }
-    }
+    leave_to_memory!(M, self => self.memory);
 
     fn take(&self) -> Option<Frame> {
         let left = self.count.get().checked_sub(1)?;
@@ -93,33 +84,87 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
         self.head.set(frame.into_pa());
         self.count.set(self.count.get() + 1);
     }
+}
 
-    #[inline]
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.memory.slots(frame)
+/// A platform whose table pages come from a reserve that was taken before.
+///
+/// An operation through it does not call [`take`](Memory::take) of the platform below, so it may run where nothing may
+/// sleep or allocate. If the reserve has as many pages as
+/// [`most_tables`](crate::SharedSpace::most_tables) or
+/// [`most_tables_in_pages`](crate::SharedSpace::most_tables_in_pages) says,
+/// the operation does not fail for want of memory. Pages that were not used go back to the platform when this value is dropped.
+///
+/// ```
+/// use linmap::host::HostMemory;
+/// use linmap::{SharedSpace, Attributes, Change, Geometry, Granule, Half, Memory, OaFormat, Pa, Policy, Reserved, Tree, Va};
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let memory = HostMemory::new(g, 16);
+/// let platform = memory.platform();
+/// let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+/// space.set_policy(Policy::Live);
+/// let start = Va(g.base(Half::Upper));
+/// // SAFETY: no CPU uses these tables.
+/// unsafe { space.map(&platform, start, 512, Pa(0), Attributes::RAM)? };
+///
+/// // Where sleeping is permitted:
+/// let reserved = Reserved::take(&platform, space.most_tables())?;
+/// // And where it is not. The block is split, by a page of the reserve.
+/// // SAFETY: no CPU uses these tables.
+/// unsafe { space.protect(&reserved, start, 1, Change::READ_ONLY)? };
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Reserved<'p, P: Platform> {
+    platform: &'p P,
+    reserve: Reserve<'p, P>,
+}
+
+impl<'p, P: Platform> Reserved<'p, P> {
+    /// Takes `pages` table pages of the platform.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError::OutOfFrames`]: there are not that many. All that were taken have been given back.
+    pub fn take(platform: &'p P, pages: u64) -> Result<Self, ChangeError> {
+        let reserve = Reserve::new(platform);
+        reserve.fill(pages).map_err(|OutOfFrames(taken)| ChangeError::OutOfFrames { taken })?;
+        Ok(Self { platform, reserve })
     }
 
-    #[inline]
-    unsafe fn load(&self, slot: Slot) -> Descriptor {
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.load(slot) }
+    /// Returns the number of pages that are left.
+    pub const fn pages(&self) -> u64 {
+        self.reserve.count()
+    }
+}
+
+// SAFETY: pages are those of the platform's memory. Each is in the reserve or handed out.
+unsafe impl<P: Platform> Memory for Reserved<'_, P> {
+    leave_to_memory!(P, self => self.platform);
+
+    fn take(&self) -> Option<Frame> {
+        Memory::take(&self.reserve)
     }
 
-    #[inline]
-    unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.store(slot, new) }
+    fn give(&self, frame: Frame) {
+        self.reserve.give(frame);
+    }
+}
+
+// SAFETY: every method is the platform's own, which keeps its promises.
+unsafe impl<P: Platform> Hardware for Reserved<'_, P> {
+    leave_to_hardware!(P, self => self.platform);
+
+    fn reason(&self) -> Reason {
+        self.platform.reason()
     }
 
-    const STORES_ROOT: bool = M::STORES_ROOT;
-
-    #[inline]
-    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.store_root(slot, new) }
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.platform.read(work)
     }
 
-    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
-        self.memory.with_slots(frame, level, work)
+    /// Retired pages go back to the platform, since they are not free before readers have left.
+    fn retire(&self, _: &impl Memory, frame: Frame) {
+        self.platform.retire(self.platform, frame);
     }
 }

@@ -7,10 +7,9 @@
 
 use core::convert::Infallible;
 
-use crate::build::discard;
+use crate::build::{SplitCost, discard};
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::guard::Guard;
-use crate::edit::split_cost::SplitCost;
 use crate::edit::stop::{Needs, Stop};
 use crate::format::{Descriptor, Level};
 use crate::plan::Policy;

@@ -11,11 +11,10 @@ use crate::edit::call::Call;
 use crate::edit::cover::Cover;
 use crate::edit::editor::Editor;
 use crate::edit::guard::Guard;
-use crate::edit::tally::Tally;
 use crate::format::{Level, Pa};
 use crate::plan::Stats;
 use crate::platform::{Frame, Hardware};
-use crate::read::Table;
+use crate::read::{Table, Tally};
 
 /// Retires tables, and all tables below these entries of them. Other entries belong to another tree, or are holes. The counts are subtracted
 /// in holds with this cover. If `collapses`, the tables are counted as [collapsed](crate::Changes::collapses).

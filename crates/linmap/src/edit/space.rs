@@ -2,8 +2,7 @@
 
 use crate::batch::TlbBatch;
 use crate::build::{BuildError, Tree};
-use crate::edit::caller::Caller;
-use crate::edit::change_flags::ChangeFlags;
+use crate::edit::call::Caller;
 use crate::edit::cover::Cover;
 use crate::edit::error::{ChangeError, GraftError};
 use crate::edit::graft::graft;
@@ -11,7 +10,7 @@ use crate::edit::guard::Alone;
 use crate::edit::reader::Reader;
 use crate::edit::reserve::Reserve;
 use crate::edit::tables::Tables;
-use crate::format::{Attributes, Change, Geometry, Half, Pa, Span, TableAttributes, Va};
+use crate::format::{Attributes, Change, ChangeFlags, Geometry, Half, Pa, Span, TableAttributes, Va};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Memory, Platform};
 

@@ -7,8 +7,7 @@ use core::iter::once;
 
 use crate::batch::TlbBatch;
 use crate::build::{Replacement, page_tables_for};
-use crate::edit::call::Call;
-use crate::edit::caller::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::error::{ChangeError, refusal};
 use crate::edit::guard::Guard;

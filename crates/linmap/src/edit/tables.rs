@@ -4,10 +4,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use crate::edit::change_flags::ChangeFlags;
 use crate::edit::error::ChangeError;
 use crate::format::{
-    Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Remake, Span, TableAttributes, Unaligned, Va,
+    Change, ChangeFlags, Descriptor, Geometry, Half, LeafChange, Level, Pa, Remake, Span, TableAttributes,
+    Unaligned, Va,
 };
 use crate::plan::{Leaves, Policy};
 use crate::platform::Hardware;

@@ -5,8 +5,7 @@ use core::mem::take;
 use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::batch::TlbBatch;
-use crate::edit::call::Call;
-use crate::edit::caller::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::cover::{Cover, GIGABYTE};
 use crate::edit::driver::{Operation, Piece, Spans, Way, change_claimed};
 use crate::edit::editor::{Editor, LiveVisitor};

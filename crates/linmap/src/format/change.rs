@@ -1,4 +1,4 @@
-//! A change of permissions and validity, as a value.
+//! A change of permissions and validity, as a value, and the manner in which it is made.
 
 use crate::format::attributes::Attributes;
 use crate::format::descriptor::VALID;
@@ -20,6 +20,21 @@ pub struct Change {
     set: u64,
     /// The bits that are cleared, none of which is set. With [`VALID`] leaves become invalid.
     clear: u64,
+}
+
+bitflags::bitflags! {
+    /// The manner in which a range changes. Without any flag a change invalidates at once and refuses holes. Whether it
+    /// may wait for other callers is the platform's answer ([`Hardware::wait`](crate::Hardware::wait)), and each call may
+    /// have a platform of its own.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+    pub struct ChangeFlags: u32 {
+        /// Leaves the invalidations to a later [`flush`](crate::SharedSpace::flush) of the range, or of one that contains
+        /// it. Until then CPUs may use the old translations and permissions. The range counts as *pending*: it is not
+        /// collapsed, and another operation on any of its addresses invalidates first.
+        const LATER = 1 << 0;
+        /// Leaves out what is not mapped, instead of refusing the range.
+        const SKIP_HOLES = 1 << 1;
+    }
 }
 
 /// Bits that must not change in this way while a descriptor is in use.

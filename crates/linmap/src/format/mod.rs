@@ -19,7 +19,7 @@ mod unaligned;
 pub use address::{Pa, Va};
 pub(crate) use address_format::in_place_bits;
 pub use attributes::{Attributes, MemoryType};
-pub use change::{Change, FixedBits};
+pub use change::{Change, ChangeFlags, FixedBits};
 pub(crate) use decode::Decoder;
 pub use descriptor::{Descriptor, Entry, Leaf};
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};

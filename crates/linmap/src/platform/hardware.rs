@@ -2,9 +2,9 @@
 //!
 //! It has primitives only. The library makes the sequences from them, so that a model can judge the sequences.
 
-use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
+use crate::format::{Geometry, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
-use crate::platform::memory::{Frame, Memory, Slot};
+use crate::platform::memory::{Frame, Memory, leave_to_memory};
 use crate::platform::reason::Reason;
 
 /// Which accesses a DSB waits for.
@@ -291,9 +291,7 @@ impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
 
 // SAFETY: every method is the memory's own, which keeps its promises.
 unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
-    fn page_size(&self) -> u64 {
-        self.0.page_size()
-    }
+    leave_to_memory!(M, self => self.0);
 
     #[inline]
     fn take(&self) -> Option<Frame> {
@@ -303,43 +301,6 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     #[inline]
     fn give(&self, frame: Frame) {
         self.0.give(frame);
-    }
-
-    #[inline]
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.0.slots(frame)
-    }
-
-    const PLAIN: bool = M::PLAIN;
-
-    #[inline]
-    unsafe fn words(&self, table: Pa) -> *mut u64 {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.words(table) }
-    }
-
-    #[inline]
-    unsafe fn load(&self, slot: Slot) -> Descriptor {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.load(slot) }
-    }
-
-    #[inline]
-    unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.store(slot, new) }
-    }
-
-    const STORES_ROOT: bool = M::STORES_ROOT;
-
-    #[inline]
-    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.store_root(slot, new) }
-    }
-
-    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
-        self.0.with_slots(frame, level, work)
     }
 }
 

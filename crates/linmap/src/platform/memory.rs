@@ -164,3 +164,55 @@ pub unsafe trait Memory {
         unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.store(new.0, LEADING);
     }
 }
+
+/// Makes the methods of [`Memory`] that wrappers leave to the memory below, all but `take` and `give`. A method that is new in the trait
+/// goes here, so that no wrapper falls back to its default.
+macro_rules! leave_to_memory {
+    ($below:ty, $self:ident => $memory:expr) => {
+        const PLAIN: bool = <$below>::PLAIN;
+        const STORES_ROOT: bool = <$below>::STORES_ROOT;
+
+        fn page_size(&$self) -> u64 {
+            $memory.page_size()
+        }
+
+        #[inline]
+        fn slots<'f>(&$self, frame: &'f mut $crate::platform::Frame) -> &'f mut [u64] {
+            $memory.slots(frame)
+        }
+
+        #[inline]
+        unsafe fn words(&$self, table: $crate::format::Pa) -> *mut u64 {
+            // SAFETY: the caller's promise.
+            unsafe { $memory.words(table) }
+        }
+
+        #[inline]
+        unsafe fn load(&$self, slot: $crate::platform::Slot) -> $crate::format::Descriptor {
+            // SAFETY: the caller's promise.
+            unsafe { $memory.load(slot) }
+        }
+
+        #[inline]
+        unsafe fn store(&$self, slot: $crate::platform::Slot, new: $crate::format::Descriptor) {
+            // SAFETY: the caller's promise.
+            unsafe { $memory.store(slot, new) }
+        }
+
+        #[inline]
+        unsafe fn store_root(&$self, slot: $crate::platform::Slot, new: $crate::format::Descriptor) {
+            // SAFETY: the caller's promise.
+            unsafe { $memory.store_root(slot, new) }
+        }
+
+        fn with_slots<R>(
+            &$self,
+            frame: &mut $crate::platform::Frame,
+            level: $crate::format::Level,
+            work: impl FnOnce(&mut [u64]) -> R,
+        ) -> R {
+            $memory.with_slots(frame, level, work)
+        }
+    };
+}
+pub(crate) use leave_to_memory;

@@ -29,6 +29,7 @@ pub use extensions::{HardwareUpdates, Tcr2, Unsupported};
 pub use features::Features;
 pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub(crate) use hardware::{all_locks, leave_to_hardware, with_locks, with_more_locks};
+pub(crate) use memory::leave_to_memory;
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};

@@ -12,7 +12,7 @@ mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
 pub use collapsed::count_collapsed;
-pub(crate) use count::{count_live, translated};
+pub(crate) use count::{Tally, count_live, translated};
 pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;

@@ -7,14 +7,14 @@
 //! The live tree is only read, so a lock of some addresses that a descriptor translates suffices to rely on it. What the
 //! holder of one gigabyte's lock finds above it, a large leaf or hole, is so for all of the leaf's or hole's addresses.
 
+use core::mem::take;
 use core::ops::Range;
 
-use crate::build::{Counters, FILLED, OutOfFrames, fill};
-use crate::edit::{Editor, Guard, Tally};
+use crate::build::{Counters, FILLED, OutOfFrames, discard, fill};
+use crate::edit::{Editor, Guard};
 use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
 use crate::platform::{Frame, Memory};
-use crate::read::Table;
-use crate::repaint::detached::Detached;
+use crate::read::{Table, Tally};
 use crate::repaint::error::RepaintError;
 
 /// The copying of one hold.
@@ -353,6 +353,41 @@ impl<'a, G: Guard> Copy<'a, G> {
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
         self.counters.leaves(Level::PAGE, true, tally.runs as i64);
         if tally.strange { Err(RepaintError::NotUnderstood { va: Va(from.base) }) } else { Ok(()) }
+    }
+}
+
+/// Tables of the second tree that a leaf or a hole has replaced, and their levels. They are given back after the hold.
+pub(crate) struct Detached {
+    tables: [Descriptor; Self::ROOM],
+    levels: [Level; Self::ROOM],
+    used: usize,
+}
+
+impl Detached {
+    /// Above the last level no run has more entries.
+    const RUN: usize = 32;
+    const ROOM: usize = Self::RUN + 24;
+
+    pub(crate) const fn new() -> Self {
+        Self { tables: [Descriptor::HOLE; Self::ROOM], levels: [Level::PAGE; Self::ROOM], used: 0 }
+    }
+
+    /// Returns true if the entries of a run may not have room any more.
+    pub(crate) const fn is_full(&self) -> bool {
+        self.used > Self::ROOM - Self::RUN
+    }
+
+    /// Adds a table at `level`, with all tables below it. No entry points to it any more.
+    pub(crate) fn add(&mut self, table: Descriptor, level: Level) {
+        (self.tables[self.used], self.levels[self.used]) = (table, level);
+        self.used += 1;
+    }
+
+    /// Gives all of them back, and subtracts them from the counts. No lock is held.
+    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, g: Geometry, counters: &Counters) {
+        for (table, level) in self.tables[..take(&mut self.used)].iter().zip(self.levels) {
+            discard(memory, g, Some(counters), (*table, level));
+        }
     }
 }
 

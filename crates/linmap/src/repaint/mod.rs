@@ -1,11 +1,9 @@
 //! Maps the linear map in pages while everything runs: a second tree, and one switch to it.
 
 mod copy;
-mod detached;
 mod error;
 mod root_entries;
 mod second_tree;
-mod switch;
 #[cfg(test)]
 mod tests;
 

@@ -1,13 +1,12 @@
-//! The state of a live map that many callers share: claims, and for each lock a share and what is pending.
+//! The state of a live map that many callers share: claims, what a repaint copies, and for each lock a share and what is pending.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::build::{Changes, Tree};
-use crate::edit::{SplitCosts, Tables, Versions};
-use crate::format::{Geometry, Half, Pa};
+use crate::build::{Changes, SplitCosts, Tree};
+use crate::edit::{Tables, Versions};
+use crate::format::{Geometry, Half, Pa, Span};
 use crate::plan::Stats;
 use crate::share::claims::{Attention, Claims};
-use crate::share::copied::{Copied, Marks};
 use crate::share::pending::Pending;
 use crate::share::publishing::Publishing;
 use crate::share::words::Share;
@@ -116,5 +115,56 @@ impl<const LOCKS: usize> Versions for MapState<LOCKS> {
     fn version(&self) -> Option<u64> {
         let mut versions = self.shares.iter().map(Share::version);
         versions.try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
+    }
+}
+
+/// The range that a repaint copies.
+///
+/// It is set before the repaint takes and drops every lock for the first time. So every change after that sees it.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Copied {
+    /// Returns the state without a repaint: no range ends at address 0.
+    pub(crate) const fn none() -> Self {
+        Self { first: AtomicU64::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// Sets the range.
+    pub(crate) fn set(&self, span: Span) {
+        self.first.store(span.first, Relaxed);
+        self.last.store(span.last, Relaxed);
+    }
+
+    /// Forgets the range: nothing has to be marked any more.
+    pub(crate) fn forget(&self) {
+        self.last.store(0, Relaxed);
+    }
+
+    /// Returns the part of a span that is in the range.
+    pub(crate) fn part_of(&self, span: Span) -> Option<Span> {
+        let (first, last) = (self.first.load(Relaxed), self.last.load(Relaxed));
+        let part = Span { first: span.first.max(first), last: span.last.min(last) };
+        (last != 0 && part.first <= part.last).then_some(part)
+    }
+}
+
+/// Words with marks of what a repaint has to copy again, as many as a map with few locks has. One with more has the others in its shares.
+#[derive(Debug)]
+pub(crate) struct Marks([AtomicU64; Self::FEW]);
+
+impl Marks {
+    /// The number of these words.
+    pub(crate) const FEW: usize = 32;
+
+    pub(crate) const fn none() -> Self {
+        Self([const { AtomicU64::new(0) }; Self::FEW])
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&AtomicU64> {
+        self.0.get(number)
     }
 }

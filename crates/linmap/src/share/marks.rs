@@ -8,8 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::edit::GIGABYTE;
 use crate::format::Span;
 use crate::platform::{Hardware, with_locks};
-use crate::share::copied::Marks;
-use crate::share::map_state::MapState;
+use crate::share::map_state::{MapState, Marks};
 
 /// Returns the number of words with marks: one for each lock, and not fewer than 32.
 pub(crate) const fn words<const LOCKS: usize>() -> usize {

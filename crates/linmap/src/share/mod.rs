@@ -1,9 +1,7 @@
 //! Live tables that many callers share: locks, claims, what is left to a flush, and what a repaint has to copy again.
 
 mod begun;
-mod blank_space;
 mod claims;
-mod copied;
 mod create;
 mod handover;
 mod hidden;
@@ -13,16 +11,13 @@ mod map_state;
 pub(crate) mod marks;
 mod pending;
 mod publishing;
-mod remaking;
-mod settle;
 mod shared_space;
 mod words;
 
-pub use blank_space::BlankSpace;
 pub(crate) use claims::Claim;
 pub use create::{create, create_alone, create_regions};
+pub use handover::BlankSpace;
 pub(crate) use handover::whole_entries;
 pub use hidden::Hidden;
 pub(crate) use hold::Hold;
-pub use remaking::Remaking;
 pub use shared_space::SharedSpace;

@@ -3,7 +3,7 @@
 //!
 //! Each lock has a few ranges, which its holder reads and writes. If there are more, ranges are joined, and the addresses
 //! between them count as pending, too. A range of several locks is noted with each of them. An operation on a pending range
-//! invalidates it first (`settle.rs`).
+//! invalidates it first (`hold.rs`).
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -24,12 +24,10 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 
-use crate::build::{BuildError, Changes, Tree, page_tables_for};
-use crate::edit::{
-    Caller, ChangeError, ChangeFlags, GraftError, Reader, SplitCost, Tables, copy, graft, graft_alone, trim,
-};
+use crate::build::{BuildError, Changes, SplitCost, Tree, page_tables_for};
+use crate::edit::{Caller, ChangeError, GraftError, Reader, Tables, copy, graft, graft_alone, trim};
 use crate::format::{
-    Attributes, Change, Entry, Geometry, Half, Level, MemoryType, Pa, Span, TableAttributes, Va,
+    Attributes, Change, ChangeFlags, Entry, Geometry, Half, Level, MemoryType, Pa, Span, TableAttributes, Va,
 };
 use crate::plan::{Policy, Stats};
 use crate::platform::{Platform, Reason, all_locks, with_locks};
@@ -37,7 +35,6 @@ use crate::read::{Checks, Finding, MarkedRange, Visited};
 use crate::share::hold::Hold;
 use crate::share::hold::flush;
 use crate::share::map_state::MapState;
-use crate::share::remaking::{Remaking, remaking};
 
 /// The live tables of one half of an address space.
 ///
@@ -415,17 +412,6 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
         tagged: bool,
     ) -> Result<(), ChangeError> {
         self.caller(platform).set_tagged((va, pages), tagged)
-    }
-
-    /// Returns whether an address is invalid because of a [`remake`](Self::remake): one that is under way, or one whose step
-    /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
-    /// be tried again.
-    ///
-    /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`]), until it is valid again or unmapped. The address is
-    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins
-    /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
-    pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
-        remaking(&self.state, platform, va)
     }
 
     /// Changes `pages` pages from `va` on as [`protect`](Self::protect) does, in the manner of these flags.

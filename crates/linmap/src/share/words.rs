@@ -14,7 +14,7 @@ pub(crate) struct Share {
     pub(crate) counters: Counters,
     /// Odd while a holder may be changing tables, even otherwise.
     version: AtomicU64,
-    /// The parts of gigabytes that have changed since a repaint began, where [`Marks`](crate::share::copied::Marks) has no word for it.
+    /// The parts of gigabytes that have changed since a repaint began, where [`Marks`](crate::share::map_state::Marks) has no word for it.
     pub(crate) marks: AtomicU64,
 }
 
