@@ -75,8 +75,8 @@ pub(crate) fn most(name: &str) -> u64 {
         "linmap_init" | "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
         "linmap_adopt" | "linmap_create" | "linmap_collapse" => 2 << 10,
         "linmap_split" => 2560,
-        "linmap_map" | "linmap_add" | "linmap_remove" => 3328,
-        _ => (4 << 10) + 64,
+        "linmap_map" | "linmap_unmap" | "linmap_change" | "linmap_add" | "linmap_remove" => 3200,
+        _ => 4 << 10,
     }
 }
 

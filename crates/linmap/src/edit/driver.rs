@@ -10,6 +10,7 @@
 //! merges them before the operation ends.
 
 use core::iter::{Once, once};
+use core::slice::from_ref;
 
 use crate::batch::TlbBatch;
 use crate::edit::call::Call;
@@ -169,10 +170,13 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         {
             return Ok(());
         }
-        self.in_groups(call, operation)
+        match self.only() {
+            Some(span) => claimed_alone(call, operation, span),
+            None => self.in_groups(call, operation),
+        }
     }
 
-    /// Does what is too much for one hold: under one claim, or group by group.
+    /// Changes several spans that are too much for one hold: under one claim, or group by group.
     #[cold]
     #[inline(never)]
     fn in_groups<G: Guard>(
@@ -180,8 +184,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         call: &mut Call<'_, G>,
         operation: &mut impl Operation<G>,
     ) -> Result<(), ChangeError> {
-        // One span is cut under its claim.
-        let _kept = self.only().is_none().then(|| call.guard.keeps_cuts());
+        let _kept = call.guard.keeps_cuts();
         let several = self.count > TOGETHER;
         let passes: &[Pass] = if several { &[Pass::Look, Pass::Cut, Pass::Change] } else { &[Pass::Change] };
         let mut splits = false;
@@ -202,7 +205,7 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
                     continue;
                 }
                 let Some(group) = Group::next(&mut spans) else { break };
-                splits |= self.in_pieces(call, operation, &group, pass)? == Tried::Cut;
+                splits |= in_pieces(call, operation, group.spans(), pass)? == Tried::Cut;
             }
         }
         Ok(())
@@ -237,50 +240,71 @@ impl<S: Iterator<Item = Span> + Clone> Spans<S> {
         });
         fits.count()
     }
+}
 
-    /// Does one pass for a group in several holds: under a claim if the spans change.
-    #[inline(never)]
-    fn in_pieces<G: Guard>(
-        &self,
-        call: &mut Call<'_, G>,
-        operation: &mut impl Operation<G>,
-        group: &Group,
-        pass: Pass,
-    ) -> Result<Tried, ChangeError> {
-        loop {
-            match (pass, self.only()) {
-                (Pass::Change, Some(span)) => call.claim(span)?,
-                // No table pages: nothing is cut under the claim.
-                (Pass::Change, None) => call.claim_all(group.spans().iter().copied())?,
-                _ => {}
-            }
-            let tried = self.claimed(call, operation, group, pass == Pass::Change)?;
-            call.unclaim();
-            if pass == Pass::Look || tried != Tried::Cut {
-                return Ok(tried);
-            }
-            group.spans().iter().try_for_each(|span| cut(call, (operation.change(), &[]), *span))?;
+/// Changes one span in several holds, under a claim. The leaves at its ends are cut under it, too.
+///
+/// # Errors
+///
+/// As for [`Spans::run`].
+#[cold]
+#[inline(never)]
+fn claimed_alone<G: Guard>(
+    call: &mut Call<'_, G>,
+    operation: &mut impl Operation<G>,
+    span: Span,
+) -> Result<(), ChangeError> {
+    call.claim(span)?;
+    let survey = surveyed(call, operation.change(), from_ref(&span))?;
+    may_cut(call.tables().policy(), operation, &survey)?;
+    change_claimed(call, operation, span, &survey)?;
+    call.unclaim();
+    Ok(())
+}
+
+/// Does one pass for several spans in several holds: under a claim if they change. It takes no table pages then, since nothing is cut under it.
+///
+/// # Errors
+///
+/// As for [`Spans::run`].
+#[inline(never)]
+fn in_pieces<G: Guard>(
+    call: &mut Call<'_, G>,
+    operation: &mut impl Operation<G>,
+    spans: &[Span],
+    pass: Pass,
+) -> Result<Tried, ChangeError> {
+    loop {
+        if pass == Pass::Change {
+            call.claim_all(spans.iter().copied())?;
+        }
+        let survey = surveyed(call, operation.change(), spans)?;
+        may_cut(call.tables().policy(), operation, &survey)?;
+        if pass == Pass::Change && survey.changes() && !survey.splits() {
+            store(call, operation, spans, false)?;
+        }
+        call.unclaim();
+        match (survey.splits(), pass) {
+            (false, _) => return Ok(Tried::Done),
+            (true, Pass::Look) => return Ok(Tried::Cut),
+            _ => spans.iter().try_for_each(|span| cut(call, (operation.change(), &[]), *span))?,
         }
     }
+}
 
-    /// Surveys a group piece by piece, and changes it if it `stores`. Then the call has claimed it.
-    #[inline(never)]
-    fn claimed<G: Guard>(
-        &self,
-        call: &mut Call<'_, G>,
-        operation: &mut impl Operation<G>,
-        group: &Group,
-        stores: bool,
-    ) -> Result<Tried, ChangeError> {
-        let survey = surveyed(call, operation.change(), group.spans())?;
-        match (survey.cut, self.only()) {
-            (Some(at), _) if !operation.cuts() => return Err(whole_leaves_only(call.tables().policy(), at)),
-            (_, Some(span)) if stores => change_claimed(call, operation, span, &survey)?,
-            (Some(_), _) => return Ok(Tried::Cut),
-            (None, _) if stores && survey.changes() => store(call, operation, group.spans(), false)?,
-            _ => {}
-        }
-        Ok(Tried::Done)
+/// Checks that leaves are cut where a survey has found some that reach beyond their span.
+///
+/// # Errors
+///
+/// The operation does not cut.
+fn may_cut<G: Guard>(
+    policy: Policy,
+    operation: &impl Operation<G>,
+    survey: &Survey,
+) -> Result<(), ChangeError> {
+    match survey.cut {
+        Some(at) if !operation.cuts() => Err(ChangeError::NeedsResize { va: Va(at), policy }),
+        _ => Ok(()),
     }
 }
 
@@ -306,10 +330,8 @@ fn hold<G: Guard>(
             surveyor.add(editor, &way.to(editor, span), (span, span))?;
         }
         let survey = surveyor.found();
-        if let Some(at) = survey.cut {
-            if !operation.cuts() {
-                return Err(whole_leaves_only(editor.policy, at).into());
-            }
+        may_cut(editor.policy, operation, survey)?;
+        if survey.splits() {
             let (Some(span), true, true) = (spans.clone().next(), stores, is_only) else {
                 return Ok(Tried::Cut);
             };
@@ -422,12 +444,6 @@ pub(crate) fn change_claimed<G: Guard>(
         cut_claimed(call, operation, span, found.resizes)?;
     }
     if found.changes() { store(call, operation, &[span], found.is_alike()) } else { Ok(()) }
-}
-
-/// Returns the error for a leaf that reaches beyond a span, and is not to be cut.
-#[cold]
-fn whole_leaves_only(policy: Policy, at: u64) -> ChangeError {
-    ChangeError::NeedsResize { va: Va(at), policy }
 }
 
 /// Cuts the leaves that contain the ends of a span, for a change of it. Translations stay as they are. Other changes may follow.

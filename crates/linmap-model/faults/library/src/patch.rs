@@ -118,11 +118,11 @@ impl<G: Guard> LiveVisitor<G> for OutOrBack",
     /// Nobody waits until walkers see a table that another caller has just published.
     TableNotAwaited: "if self.cover.has(first) || " => "if FAULT || self.cover.has(first) || ",
     /// A range is claimed again after it was surveyed.
-    ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), group.spans())?;" => "let survey = surveyed(call, operation.change(), group.spans())?;
-        if FAULT && stores {
-            call.unclaim();
-            call.claim_all(group.spans().iter().copied())?;
-        }",
+    ClaimAfterSurvey: "let survey = surveyed(call, operation.change(), from_ref(&span))?;" => "let survey = surveyed(call, operation.change(), from_ref(&span))?;
+    if FAULT {
+        call.unclaim();
+        call.claim_all(once(span))?;
+    }",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(with.iter().copied())" => "chain(with.iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of a side stay in the TLBs when the other side changes.
