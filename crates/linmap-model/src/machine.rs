@@ -143,8 +143,8 @@ struct Operation {
     changes: Vec<Expected>,
     /// The addresses that its stores touched.
     touched: Vec<(u64, u64)>,
-    /// True if a store made something valid.
-    made_valid: bool,
+    /// The addresses of its stores that may have made some of them valid: a table may lead to nothing valid.
+    made_valid: Vec<(u64, u64)>,
     since: usize,
 }
 

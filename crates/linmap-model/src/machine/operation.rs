@@ -72,7 +72,7 @@ impl Machine {
         self.in_force(cpu, self.halves_of(cpu, root))?;
         self.expected.entry(root).or_default();
         self.cpu_mut(cpu).operation =
-            Some(Operation { root, name, changes, touched: Vec::new(), made_valid: false, since: now });
+            Some(Operation { root, name, changes, touched: Vec::new(), made_valid: Vec::new(), since: now });
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Machine {
         // If it was refused, every range that it announced must be as before, whichever CPU stored there meanwhile.
         let announced = operation.changes.iter().map(|c| (c.va, c.last()));
         let spans = joined(operation.touched.into_iter().chain(announced).collect());
-        self.visible(cpu, root, operation.made_valid, &spans)?;
+        self.visible(cpu, root, &operation.made_valid, &spans)?;
         self.old_tables_translate(root, &spans)?;
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
@@ -107,7 +107,13 @@ impl Machine {
     }
 
     /// Judges that walkers see the CPU's stores, and the CPU itself does.
-    fn visible(&self, cpu: CpuId, root: u64, made_valid: bool, spans: &[(u64, u64)]) -> Result<(), Finding> {
+    fn visible(
+        &self,
+        cpu: CpuId,
+        root: u64,
+        made_valid: &[(u64, u64)],
+        spans: &[(u64, u64)],
+    ) -> Result<(), Finding> {
         if self.holders(root) == 0 {
             return Ok(());
         }
@@ -137,7 +143,8 @@ impl Machine {
         // Stage 2 is for guests, which a context synchronisation event brings in.
         let own = this.ttbr.iter().flatten().filter(|t| !t.space.is_stage_2());
         let uses = own.map(|t| t.root).any(|r| self.current(r) == root);
-        if made_valid && uses && this.isb_at < this.settled_at {
+        let made_valid = || made_valid.iter().any(|&span| self.must_translate(root, span));
+        if uses && this.isb_at < this.settled_at && made_valid() {
             let fact = format!(
                 "no ISB on cpu {cpu} since the DSB of event {}: its own accesses may still fault",
                 this.settled_at

@@ -164,7 +164,7 @@ impl Machine {
         self.replaces_nothing(cpu, (place.root, old))?;
         self.note_touched(&store, old);
         let staying = self.staying(place.root, store.span);
-        if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
+        if self.may_make_valid(&store, old) && self.holders(place.root) != 0 {
             let (root, span, slot) = (place.root, store.span, Some((table, index)));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
@@ -210,17 +210,17 @@ impl Machine {
     /// Adds the addresses of a store to the operation of its CPU, which answers for them.
     fn note_touched(&mut self, store: &Store, old: u64) {
         let Store { cpu, place, span, .. } = *store;
-        let (root, made_valid) = (self.current(place.root), self.makes_valid(store, old));
+        let (root, may_make_valid) = (self.current(place.root), self.may_make_valid(store, old));
         if let Some(operation) = &mut self.cpu_mut(cpu).operation
             && operation.root == root
         {
             operation.touched.push(span);
-            operation.made_valid |= made_valid;
+            operation.made_valid.extend(may_make_valid.then_some(span));
         }
     }
 
-    /// Returns true if addresses faulted by the old entry of a slot and do not by the new one.
-    fn makes_valid(&self, store: &Store, old: u64) -> bool {
+    /// Returns true if addresses faulted by the old entry of a slot, and the new one translates them or leads to a table.
+    fn may_make_valid(&self, store: &Store, old: u64) -> bool {
         let g = self.geometry();
         let faults = |word: u64| match Descriptor(word).decode(g, store.place.level) {
             // An access flag fault is one too, where no walker sets the flag.

@@ -1,13 +1,13 @@
 //! Table pages that run out, one earlier each time, and CPUs that refuse to be parked: the map stays as it
 //! was, nothing is lost, and an operation takes as many pages as it builds tables.
 
-use linmap::{Attributes, Change, ChangeError, Geometry, Half, LeafSize, Policy};
+use linmap::{Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, LeafSize, Level, Policy};
 use linmap_model::Core;
 use test_support::some_geometries;
 
 use crate::flat::fewest;
-use crate::operation::{Operation, Refused, What};
-use crate::world::{Machine, World, ram};
+use crate::operation::{List, Operation, Refused, What};
+use crate::world::{Form, Machine, World, ram};
 
 /// Policies on CPUs for which they make a difference.
 const POLICIES: [(Policy, Core); 4] = [
@@ -148,4 +148,36 @@ fn without_frames_nothing_is_repainted() {
         }
     }
     assert!(frameless > 300 && unparked > 30, "{frameless} times without frames, {unparked} unparked");
+}
+
+/// A list cuts one leaf after the other before it changes any. If there is no table page for a later one, it is refused, and the tables
+/// that replace the first are complete for all walkers.
+#[test]
+fn a_list_that_runs_out_has_cut_for_all_walkers() {
+    let mut frameless = 0;
+    for g in some_geometries(12) {
+        let (page, block) = (g.page_size(), g.level_size(Level::new(2)));
+        if block > 1 << (g.va_bits() - 4) {
+            continue;
+        }
+        let at = g.base(Half::Upper) + 2 * block;
+        for form in [Form::Shared, Form::Alone] {
+            let machine = Machine::new(g, &[Core::STRONG, Core::STRONG], 40, 0x1000_0000);
+            let regions = [ram(at, 1 << 44, block), ram(at + block, 1 << 45, block)];
+            let mut world = World::new(&machine, Half::Upper, &regions);
+            world.set_policy(Policy::Live);
+            world.set_form(form);
+            // Where nothing is valid, no address becomes so, and no CPU has to synchronise.
+            let invalid = Operation { what: What::SetValid(false), va: at + block, pages: block / page };
+            world.does(0, &invalid).expect("a whole block");
+            world.limit_frames(1);
+            let list = List { stride: 2, reverse: true, twice: false };
+            let what = What::ChangePages(Change::READ_ONLY, ChangeFlags::empty(), list);
+            let operation = Operation { what, va: at + block - 40 * page, pages: 30 };
+            let refused = Err(Refused::Change(ChangeError::OutOfFrames { taken: 0 }));
+            frameless += usize::from(world.does(0, &operation) == refused);
+            world.finish();
+        }
+    }
+    assert!(frameless >= 12, "{frameless} times without frames");
 }

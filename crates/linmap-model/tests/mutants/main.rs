@@ -150,6 +150,8 @@ mutants! {
         NotVisible, "no ISB on cpu 0 since the DSB";
     visible::no_isb_after_mapping: "a page is mapped without an ISB",
         NotVisible, "no ISB on cpu 0 since the DSB";
+    visible::no_isb_after_a_cut: "a block that is out is cut, one of its pages becomes valid, and there is no ISB",
+        NotVisible on 0, "no ISB on cpu 0 since the DSB";
     visible::loaded_with_unseen_writes: "a map is loaded before the DSB",
         Unfilled, "have had no DSB";
     visible::dsb_nshst_before_another_cpu_comes: "a page is mapped with a DSB for the one CPU that is up",

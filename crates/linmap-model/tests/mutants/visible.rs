@@ -1,6 +1,6 @@
 //! Stores become visible to walkers: tables before they are reachable, entries before the operation returns.
 
-use linmap::Level;
+use linmap::{Leaf, Level};
 use linmap_model::{Barrier, Barrier::*, Core, Event};
 
 use crate::scene::{Plan, Scene};
@@ -86,6 +86,21 @@ pub(crate) fn no_isb_after_mapping(wrong: bool) -> Scene {
 pub(crate) fn isb_before_the_dsb(wrong: bool) -> Scene {
     let mut s = mapping();
     s.in_order(!wrong, |s| s.dsb(Ishst), |s| s.isb()).done();
+    s
+}
+
+/// A block is out, and is cut so that all of its pages are out. Nothing has to synchronise, unless one of them becomes valid.
+pub(crate) fn no_isb_after_a_cut(wrong: bool) -> Scene {
+    let mut s = Scene::blocks(&[Core::STRONG; 2]);
+    let (child, block) = (s.alloc(), s.leaf(0));
+    let out = Leaf { valid: false, ..block };
+    s.begin("set invalid", [s.change(0..1, Some(out))]).put(0, out).flush(0..1).done();
+    let page = wrong.then(|| s.change_at(s.va(0), 4096, Some(block)));
+    s.begin("cut", Vec::from_iter(page)).fill_child(child, out);
+    if wrong {
+        s.fill(child, Level::PAGE, 0..1, block);
+    }
+    s.dsb(Ishst).link(0, child).dsb(Ishst).done();
     s
 }
 
