@@ -3,8 +3,7 @@
 use core::convert::Infallible;
 
 use crate::batch::TlbBatch;
-use crate::edit::call::Call;
-use crate::edit::call::Caller;
+use crate::edit::call::{Call, Caller};
 use crate::edit::driver::{Operation, Piece, Spans, Way};
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::error::ChangeError;

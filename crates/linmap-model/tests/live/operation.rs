@@ -462,7 +462,10 @@ impl Operation {
                 (_, None) => return Err(Refused::Change(ChangeError::Hole { va })),
                 (What::HotRemove(offset), Some(old)) => {
                     let pa = first.wrapping_sub(offset);
-                    if old != flat::kept(Mapped { pa, attributes: Attributes::RAM, valid: true }, g) {
+                    // RAM that was added in pages stays in pages.
+                    let stays = old.attributes.intersection(Attributes::STAYS_SPLIT);
+                    let attributes = Attributes::RAM.union(stays);
+                    if old != flat::kept(Mapped { pa, attributes, valid: true }, g) {
                         return Err(Refused::Change(ChangeError::NotRam { va }));
                     }
                 }
