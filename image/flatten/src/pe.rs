@@ -84,11 +84,24 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
     let endian = header.endian().map_err(fail)?;
     let sections = header.sections(endian, elf).map_err(fail)?;
     let symbols = sections.symbols(endian, elf, object::elf::SHT_SYMTAB).map_err(fail)?;
-    let entry = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(b"efi_entry"));
-    let Some(entry) = entry.map(|symbol| symbol.st_value(endian)) else { return Ok(None) };
+    let value_of = |name: &[u8]| {
+        let named = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(name));
+        named.map(|symbol| symbol.st_value(endian))
+    };
+    let Some(entry) = value_of(b"efi_entry") else { return Ok(None) };
     let (base, start) = (segments[0].linked, segments[0].start);
     let end = base.wrapping_add(segments.last().map_or(0, |last| last.end) - start);
-    let mut words = Vec::new();
+    let word_at = |at: u64| {
+        let bytes = image.get(at as usize..).and_then(|rest| rest.first_chunk());
+        bytes
+            .map(|bytes| u64::from_le_bytes(*bytes))
+            .ok_or(format!("a relocation at {at:#x} is not in the file"))
+    };
+    // Numbers that the linker has made of two addresses stay as they are.
+    let is_address = |word: &u64| (base..=end).contains(word);
+    // The linker makes the GOT, and no relocations of its words.
+    let got = value_of(b"got_start").zip(value_of(b"got_end"));
+    let (mut words, mut uses_got) = (Vec::new(), false);
     for section in sections.iter() {
         let Some((relocations, _)) = section.rela(endian, elf).map_err(fail)? else { continue };
         let of = sections.section(object::SectionIndex(section.sh_info(endian) as usize)).map_err(fail)?;
@@ -99,14 +112,11 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
             let at = relocation.r_offset(endian).wrapping_sub(base);
             match relocation.r_type(endian, false) {
                 R_AARCH64_ABS64 => {
-                    let bytes = image.get(at as usize..).and_then(|rest| rest.first_chunk());
-                    let word = bytes.map(|bytes| u64::from_le_bytes(*bytes));
-                    let word = word.ok_or(format!("a relocation at {at:#x} is not in the file"))?;
-                    // Numbers that the linker has made of two addresses stay as they are.
-                    if (base..=end).contains(&word) {
+                    if is_address(&word_at(at)?) {
                         words.push(at);
                     }
                 }
+                R_AARCH64_ADR_GOT_PAGE if got.is_some() => uses_got = true,
                 kind @ (R_AARCH64_ABS16 | R_AARCH64_ABS32 | R_AARCH64_ADR_GOT_PAGE) => {
                     return Err(unsupported(at, kind.0));
                 }
@@ -114,6 +124,13 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
                     return Err(unsupported(at, kind.0));
                 }
                 _ => {}
+            }
+        }
+    }
+    if let Some((first, after)) = got.filter(|_| uses_got) {
+        for at in (first.wrapping_sub(base)..after.wrapping_sub(base)).step_by(8) {
+            if is_address(&word_at(at)?) {
+                words.push(at);
             }
         }
     }
@@ -236,8 +253,13 @@ mod tests {
         image
     }
 
-    /// An ELF with relocations of these types at these offsets, and a symbol of this name.
+    /// An ELF with relocations of these types at these offsets, and a symbol of this name at 0x1000.
     fn elf(symbol: &str, relocations: &[(u64, object::elf::RelocationType)]) -> Vec<u8> {
+        elf_of(&[(symbol, 0x1000)], relocations)
+    }
+
+    /// An ELF with these symbols, to the first of which relocations refer.
+    fn elf_of(symbols: &[(&str, u64)], relocations: &[(u64, object::elf::RelocationType)]) -> Vec<u8> {
         let mut elf = Writer::new(BinaryFormat::Elf, Architecture::Aarch64, Endianness::Little);
         let segment = elf.segment_name(StandardSegment::Text).to_vec();
         let text = elf.add_section(segment.clone(), b".text".to_vec(), SectionKind::Text);
@@ -246,9 +268,11 @@ mod tests {
         elf.append_section_data(other, &[0; 64], 8);
         let (section, flags) = (SymbolSection::Section(text), SymbolFlags::None);
         let (kind, scope) = (SymbolKind::Text, SymbolScope::Linkage);
-        let name = symbol.as_bytes().to_vec();
-        let symbol =
-            elf.add_symbol(Symbol { name, value: 0x1000, size: 0, kind, scope, weak: false, section, flags });
+        let mut add = |(name, value): &(&str, u64)| {
+            let (name, value) = (name.as_bytes().to_vec(), *value);
+            elf.add_symbol(Symbol { name, value, size: 0, kind, scope, weak: false, section, flags })
+        };
+        let symbol = symbols.iter().map(&mut add).collect::<Vec<_>>()[0];
         for (offset, r_type) in relocations {
             let flags = RelocationFlags::Elf { r_type: *r_type };
             elf.add_relocation(text, Relocation { offset: *offset, symbol, addend: 0, flags }).unwrap();
@@ -291,17 +315,36 @@ mod tests {
                 section(".reloc", ALL, table)
             ]
         );
-        let mut blocks =
-            pe.data_directories().relocation_blocks(&*made, &pe.section_table()).unwrap().unwrap();
-        let mut relocated = Vec::new();
-        while let Some(block) = blocks.next().unwrap() {
-            relocated.extend(block.filter(|r| r.typ.0 != 0).map(|r| (r.virtual_address, r.typ.0)));
-        }
-        assert_eq!(relocated, [(0x1008, 10), (0x1018, 10), (0x2ff8, 10)], "not the number behind the end");
+        assert_eq!(
+            relocated(&made),
+            [(0x1008, 10), (0x1018, 10), (0x2ff8, 10)],
+            "not the number behind the end"
+        );
         // All but the header is as it was, up to the end of the data.
         let plain = image();
         assert_eq!((&made[0x1000..plain.len()], &made[..0x40]), (&plain[0x1000..], &plain[..0x40]));
         assert!(made.len().is_multiple_of(512));
+    }
+
+    /// The words that an application says are relocated, and how.
+    fn relocated(made: &[u8]) -> Vec<(u32, u16)> {
+        let pe = PeFile::<ImageNtHeaders64>::parse(made).unwrap();
+        let mut blocks = pe.data_directories().relocation_blocks(made, &pe.section_table()).unwrap().unwrap();
+        let mut relocated = Vec::new();
+        while let Some(block) = blocks.next().unwrap() {
+            relocated.extend(block.filter(|r| r.typ.0 != 0).map(|r| (r.virtual_address, r.typ.0)));
+        }
+        relocated
+    }
+
+    /// The linker fills the GOT, and makes no relocations of its words.
+    #[test]
+    fn words_of_the_got_are_relocated() {
+        let symbols = [("efi_entry", 0x1000), ("got_start", 0x1008), ("got_end", 0x1020)];
+        let made = dressed(&elf_of(&symbols, &[(0x2000, R_AARCH64_ADR_GOT_PAGE)]), image()).unwrap();
+        assert_eq!(relocated(&made), [(0x1008, 10), (0x1018, 10)], "0x1010 has no address of the image");
+        let without = dressed(&elf_of(&symbols, &[(0x2ff8, R_AARCH64_ABS64)]), image()).unwrap();
+        assert_eq!(relocated(&without), [(0x2ff8, 10)], "no code uses the GOT");
     }
 
     #[test]
