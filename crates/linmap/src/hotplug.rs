@@ -14,7 +14,7 @@ use crate::format::{
 };
 use crate::plan::{Layout, Leaves};
 use crate::platform::Platform;
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, visit_span};
 use crate::share::SharedSpace;
 
 /// The linear map of a live address space, whose RAM comes and goes.
@@ -206,13 +206,8 @@ struct Plain<'h, 's, const LOCKS: usize> {
 impl<G: Guard, const LOCKS: usize> LiveVisitor<G> for Plain<'_, '_, LOCKS> {
     type Stop = Stop;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, entry: old } = at;
         let (g, hotplug, va) = (editor.geometry, self.hotplug, table.va(index));
         let oa = Pa(va.wrapping_sub(hotplug.offset));
         let stays = Attributes::from_bits_retain(old.0).intersection(Attributes::STAYS_SPLIT);

@@ -91,15 +91,6 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
     let Some(entry) = value_of(b"efi_entry") else { return Ok(None) };
     let (base, start) = (segments[0].linked, segments[0].start);
     let end = base.wrapping_add(segments.last().map_or(0, |last| last.end) - start);
-    let word_at = |at: u64| {
-        let bytes = image.get(at as usize..).and_then(|rest| rest.first_chunk());
-        bytes
-            .map(|bytes| u64::from_le_bytes(*bytes))
-            .ok_or(format!("a relocation at {at:#x} is not in the file"))
-    };
-    // Numbers that the linker has made of two addresses stay as they are.
-    let is_address = |word: &u64| (base..=end).contains(word);
-    // The linker makes the GOT, and no relocations of its words.
     let got = value_of(b"got_start").zip(value_of(b"got_end"));
     let (mut words, mut uses_got) = (Vec::new(), false);
     for section in sections.iter() {
@@ -111,11 +102,7 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
         for relocation in relocations {
             let at = relocation.r_offset(endian).wrapping_sub(base);
             match relocation.r_type(endian, false) {
-                R_AARCH64_ABS64 => {
-                    if is_address(&word_at(at)?) {
-                        words.push(at);
-                    }
-                }
+                R_AARCH64_ABS64 => words.push(at),
                 R_AARCH64_ADR_GOT_PAGE if got.is_some() => uses_got = true,
                 kind @ (R_AARCH64_ABS16 | R_AARCH64_ABS32 | R_AARCH64_ADR_GOT_PAGE) => {
                     return Err(unsupported(at, kind.0));
@@ -127,16 +114,22 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
             }
         }
     }
+    // The linker makes the GOT, and no relocations of its words.
     if let Some((first, after)) = got.filter(|_| uses_got) {
-        for at in (first.wrapping_sub(base)..after.wrapping_sub(base)).step_by(8) {
-            if is_address(&word_at(at)?) {
-                words.push(at);
-            }
-        }
+        words.extend((first.wrapping_sub(base)..after.wrapping_sub(base)).step_by(8));
     }
     words.sort_unstable();
     words.dedup();
-    Ok(Some(Efi { base, entry: entry.wrapping_sub(base), words }))
+    let mut addresses = Vec::new();
+    for at in words {
+        let bytes = image.get(at as usize..).and_then(|rest| rest.first_chunk());
+        let word = bytes.map(|bytes| u64::from_le_bytes(*bytes));
+        // Numbers that the linker has made of two addresses stay as they are.
+        if (base..=end).contains(&word.ok_or(format!("a relocation at {at:#x} is not in the file"))?) {
+            addresses.push(at);
+        }
+    }
+    Ok(Some(Efi { base, entry: entry.wrapping_sub(base), words: addresses }))
 }
 
 fn unsupported(at: u64, kind: u32) -> String {

@@ -33,7 +33,7 @@ impl OnTerminal {
         let slave = OpenOptions::new().read(true).write(true).open(name).expect("a terminal");
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(env!("CARGO_BIN_EXE_linmap")).args(arguments);
-        // The terminal of whoever runs the tests may be dumb.
+        // The terminal in which the tests run may be dumb.
         command.env("TERM", "xterm");
         command.stdin(slave.try_clone().expect("a terminal")).stdout(Stdio::null()).stderr(slave);
         let child = command.spawn().expect("linmap runs");

@@ -8,8 +8,8 @@ use crate::edit::driver::{Operation, Piece, Spans, Way};
 use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::error::ChangeError;
 use crate::edit::guard::Guard;
-use crate::format::{Attributes, Descriptor, LeafChange, Va};
-use crate::read::{Table, visit_span};
+use crate::format::{Attributes, LeafChange, Va};
+use crate::read::{Entries, visit_span};
 
 const CLEARED: LeafChange = LeafChange::of_bits((Attributes::ACCESSED.bits(), 0));
 
@@ -45,13 +45,8 @@ impl<G: Guard> Operation<G> for TakeAccessFlag {
 impl<G: Guard> LiveVisitor<G> for TakeAccessFlag {
     type Stop = Infallible;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, _): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Infallible> {
+        let Entries { table, index, entry: old, .. } = at;
         let new = CLEARED.of(old, table.level);
         if new != old && old.is_valid() {
             let leaf = table.span_of(index);

@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use crate::edit::{Editor, Guard, LiveVisitor, Stop, Survey};
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// A walk of a range that must be mapped everywhere; present-invalid leaves count as mapped. It also surveys the range.
 pub(crate) struct Extents {
@@ -75,60 +75,38 @@ impl<G: Guard> LiveVisitor<G> for Walk<'_> {
     type Stop = Stop;
 
     #[inline(always)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        self.entries(editor, table, (index, last), old)
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        self.entries(editor, at)
     }
 
     /// A page table is visited at once, since there is nothing below it.
     #[inline(always)]
-    fn enter(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-    ) -> Result<bool, Stop> {
-        let below = editor.below(table, index, old);
+    fn enter(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<bool, Stop> {
+        let below = editor.below(at.table, at.index, at.entry);
         if below.level != Level::PAGE {
             return Ok(true);
         }
-        let (first, last) = below.entries_of(self.part, editor.geometry);
-        self.entries(editor, &below, (first, last), editor.load(&below, first)).map(|_| false)
+        let (index, last) = below.entries_of(self.part, editor.geometry);
+        let entry = editor.load(&below, index);
+        self.entries(editor, Entries { table: &below, index, last, entry }).map(|_| false)
     }
 }
 
 impl Walk<'_> {
     /// Visits entries up to the next table descriptor, as [`each_leaf`](Editor::each_leaf) does.
     #[inline(never)]
-    fn entries<G: Guard>(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        at: (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        editor.each_leaf(table, at, old, |at, old| self.alike(editor, table, at, old))
+    fn entries<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        editor.each_leaf(at, |at| self.alike(editor, at))
     }
 
     /// Visits the entries that continue the first.
     #[inline(always)]
-    fn alike<G: Guard>(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn alike<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, entry: old } = at;
         let first = self.part.first;
         let Extents { change, span, found, extent } = &mut *self.extents;
         let last = self.budget.last(index, last)?;
-        let end = index + consecutive(editor, table, (index, last), old);
+        let end = index + consecutive(editor, Entries { last, ..at });
         self.budget.take(end - index)?;
         found.leaves(editor, (*change, *span), (table, index, end - 1), old)?;
         let from = table.span_of(index);
@@ -150,19 +128,15 @@ impl Walk<'_> {
 
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes, in runs or not.
-fn consecutive<G: Guard>(
-    editor: &Editor<'_, G>,
-    table: &Table,
-    (index, last): (usize, usize),
-    first: Descriptor,
-) -> usize {
+fn consecutive<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
+    let Entries { table, index, last, entry: first } = at;
     let step = 1 << table.shift;
     let is_alone = table.level != Level::PAGE || first == Descriptor::HOLE || index == last;
     // Pages that lie apart cost no more than this.
     if is_alone || !is_next(editor.load(table, index + 1), first.0.wrapping_add(step)) {
         return 1;
     }
-    series(editor, table, (index, last), first)
+    series(editor, at)
 }
 
 /// Returns true if an entry is the next of a series, in a run or not.
@@ -172,12 +146,8 @@ fn is_next(entry: Descriptor, next: u64) -> bool {
 
 /// Returns the same for a page that is not the last.
 #[inline(never)]
-fn series<G: Guard>(
-    editor: &Editor<'_, G>,
-    table: &Table,
-    (index, last): (usize, usize),
-    first: Descriptor,
-) -> usize {
+fn series<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
+    let Entries { table, index, last, entry: first } = at;
     let step = 1 << table.shift;
     let (end, _) = editor.slots(table).series(Descriptor::CONTIGUOUS, (index, last), (first, step));
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);

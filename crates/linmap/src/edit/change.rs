@@ -14,7 +14,7 @@ use crate::edit::error::ChangeError;
 use crate::edit::guard::Guard;
 use crate::edit::one_leaf::{Wanted, in_one_hold};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// Changes all leaves of a span, or none.
 ///
@@ -168,7 +168,7 @@ impl<'b> InPlace<'b> {
     #[inline(always)]
     fn page_table<G: Guard>(&mut self, editor: &Editor<'_, G>, table: &Table) {
         let (first, last) = table.entries_of(self.span, editor.geometry);
-        self.all_alike(editor, table, (first, last), editor.load(table, first));
+        self.all_alike(editor, Entries { table, index: first, last, entry: editor.load(table, first) });
     }
 
     #[inline(always)]
@@ -185,21 +185,16 @@ impl<'b> InPlace<'b> {
 
     /// Changes leaves up to the next table descriptor, as [`each_leaf`](Editor::each_leaf) does.
     #[inline(never)]
-    fn entries<G: Guard>(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        at: (usize, usize),
-        old: Descriptor,
-    ) -> usize {
-        if !self.alike && table.level == Level::PAGE {
-            return self.pages(editor, table, at, old);
+    fn entries<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
+        if !self.alike && at.table.level == Level::PAGE {
+            return self.pages(editor, at);
         }
-        let Ok(end) = editor.each_leaf(table, at, old, |(index, last), old| {
+        let Ok(end) = editor.each_leaf(at, |at| {
+            let Entries { table, index, last, entry: old } = at;
             let end = if self.alike { editor.slots(table).alike((index, last), old) } else { index + 1 };
             match end - index {
                 1 => self.one(editor, table, index, old),
-                _ => self.all_alike(editor, table, (index, end - 1), old),
+                _ => self.all_alike(editor, Entries { last: end - 1, ..at }),
             }
             Ok::<_, Infallible>(end)
         });
@@ -207,13 +202,8 @@ impl<'b> InPlace<'b> {
     }
 
     /// Changes pages whose bits differ. The bits that change are those of the last page of the same kind, if there was one.
-    fn pages<G: Guard>(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (first, last): (usize, usize),
-        old: Descriptor,
-    ) -> usize {
+    fn pages<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
+        let Entries { table, index: first, last, entry: old } = at;
         let change_of = |entry: Descriptor| {
             let is_leaf = editor.tables().is_leaf(entry, Level::PAGE);
             (entry.kind(), if is_leaf { self.change.of(entry, Level::PAGE).0 ^ entry.0 } else { 0 })
@@ -239,17 +229,11 @@ impl<'b> InPlace<'b> {
         last + 1
     }
 
-    /// Changes leaves from one entry of a table to another, both included. The same bits change in all of them, so only
-    /// the first is examined. A table that was built for this operation already has the change, as its first entry
-    /// shows.
+    /// Changes leaves. The same bits change in all of them, so only the first is examined. A table that was built for this operation
+    /// already has the change, as its first entry shows.
     #[inline(never)]
-    fn all_alike<G: Guard>(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (first, last): (usize, usize),
-        old: Descriptor,
-    ) {
+    fn all_alike<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) {
+        let Entries { table, index: first, last, entry: old } = at;
         let changes = self.change.of(old, table.level).0 ^ old.0;
         if changes == 0 {
             return;
@@ -265,25 +249,13 @@ impl<G: Guard> LiveVisitor<G> for InPlace<'_> {
     type Stop = Infallible;
 
     #[inline(always)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
-        Ok(self.entries(editor, table, (index, last), old))
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Infallible> {
+        Ok(self.entries(editor, at))
     }
 
     #[inline(always)]
-    fn enter(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-    ) -> Result<bool, Infallible> {
-        let below = editor.below(table, index, old);
+    fn enter(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<bool, Infallible> {
+        let below = editor.below(at.table, at.index, at.entry);
         if self.alike && below.level == Level::PAGE {
             self.page_table(editor, &below);
             return Ok(false);

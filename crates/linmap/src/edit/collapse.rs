@@ -18,7 +18,7 @@ use crate::edit::stop::Stop;
 use crate::format::{Attributes, Descriptor, Geometry, Level, Pa, Span, TableLimits};
 use crate::plan::Policy;
 use crate::platform::EntryUpdate;
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// Collapses the tables that overlap a span, where possible, piece by piece. Leaves out what others have claimed, and
 /// leaves that stay split.
@@ -250,14 +250,8 @@ impl<G: Guard> LiveVisitor<G> for Collapse<'_, '_, G> {
     type Stop = Stop;
 
     /// Leaves are handled when the walk returns from their table.
-    fn leaves(
-        &mut self,
-        _: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        _: Descriptor,
-    ) -> Result<usize, Stop> {
-        Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 })
+    fn leaves(&mut self, _: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        Ok(if at.table.level == Level::PAGE { at.last + 1 } else { at.index + 1 })
     }
 
     fn leave(&mut self, _: &Editor<'_, G>, table: &Table, index: usize, below: &Table) -> Result<(), Stop> {

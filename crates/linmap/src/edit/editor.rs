@@ -13,7 +13,7 @@ use crate::edit::tables::Tables;
 use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
 use crate::plan::Policy;
 use crate::platform::{Dsb, Hardware, Slots, SlotsMut};
-use crate::read::{Source, Table, Visitor};
+use crate::read::{Entries, Source, Table, Visitor};
 
 /// Live tables, and the guard that keeps others away.
 pub(crate) struct Editor<'a, G: Guard> {
@@ -118,8 +118,8 @@ impl<'a, G: Guard> Editor<'a, G> {
         (table, table.index_of(va))
     }
 
-    /// Calls `work` for entries up to `last`, from one on that is not a table descriptor and up to the next one that is; `work`
-    /// returns the index after those that it has handled. Returns the index after all of them.
+    /// Calls `work` for entries of which the first is no table descriptor, up to the next one that is; `work` returns the index after those
+    /// that it has handled. Returns the index after all of them.
     ///
     /// A visitor that does this in a function of its own keeps what it needs for leaves out of the walk down to them.
     ///
@@ -127,21 +127,19 @@ impl<'a, G: Guard> Editor<'a, G> {
     ///
     /// The first error of `work`.
     #[inline(always)]
-    pub(crate) fn each_leaf<E>(
+    pub(crate) fn each_leaf<'t, E>(
         &self,
-        table: &Table,
-        (mut index, last): (usize, usize),
-        mut entry: Descriptor,
-        mut work: impl FnMut((usize, usize), Descriptor) -> Result<usize, E>,
+        mut at: Entries<'t>,
+        mut work: impl FnMut(Entries<'t>) -> Result<usize, E>,
     ) -> Result<usize, E> {
         loop {
-            index = work((index, last), entry)?;
-            if index > last {
-                return Ok(index);
+            at.index = work(at)?;
+            if at.index > at.last {
+                return Ok(at.index);
             }
-            entry = self.load(table, index);
-            if entry.is_table(table.level) {
-                return Ok(index);
+            at.entry = self.load(at.table, at.index);
+            if at.entry.is_table(at.table.level) {
+                return Ok(at.index);
             }
         }
     }
@@ -355,24 +353,12 @@ pub(crate) trait LiveVisitor<G: Guard> {
     type Stop: From<Infallible>;
 
     /// As [`Visitor::leaves`].
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        at: (usize, usize),
-        entry: Descriptor,
-    ) -> Result<usize, Self::Stop>;
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Self::Stop>;
 
     /// As [`Visitor::enter`]. Descends into every table by default.
     #[inline(always)]
-    fn enter(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        index: usize,
-        entry: Descriptor,
-    ) -> Result<bool, Self::Stop> {
-        _ = (editor, table, index, entry);
+    fn enter(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<bool, Self::Stop> {
+        _ = (editor, at);
         Ok(true)
     }
 
@@ -398,27 +384,13 @@ impl<G: Guard, V: LiveVisitor<G>> Visitor<Editor<'_, G>> for V {
     fn begin(&mut self, _: &Table) {}
 
     #[inline(always)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (): &mut (),
-        at: (usize, usize),
-        entry: Descriptor,
-    ) -> Result<usize, V::Stop> {
-        LiveVisitor::leaves(self, editor, table, at, entry)
+    fn leaves(&mut self, editor: &Editor<'_, G>, (): &mut (), at: Entries<'_>) -> Result<usize, V::Stop> {
+        LiveVisitor::leaves(self, editor, at)
     }
 
     #[inline(always)]
-    fn enter(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (): &mut (),
-        index: usize,
-        entry: Descriptor,
-    ) -> Result<bool, V::Stop> {
-        LiveVisitor::enter(self, editor, table, index, entry)
+    fn enter(&mut self, editor: &Editor<'_, G>, (): &mut (), at: Entries<'_>) -> Result<bool, V::Stop> {
+        LiveVisitor::enter(self, editor, at)
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ use crate::edit::stop::{Needs, Stop};
 use crate::edit::tables::Tables;
 use crate::format::{Descriptor, Geometry, Leaf, Level, Pa, Span, in_place_bits};
 use crate::platform::Memory;
-use crate::read::Table;
+use crate::read::{Entries, Table};
 
 /// The number of entries that get tables together.
 const ROOM: usize = 16;
@@ -268,13 +268,8 @@ impl<G: Guard> LiveVisitor<G> for Fill<'_> {
     type Stop = Stop;
 
     #[inline(never)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        _: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, .. } = at;
         let at = table.span_of(index);
         let is_leaf = self.mapping.is_leaf(editor, table, index);
         // Nobody else makes a table of an entry that the mapping, which is claimed or one hold, has to itself.

@@ -8,7 +8,7 @@ use crate::edit::stop::Stop;
 use crate::format::{Attributes, Descriptor, Geometry, Half, Level, Pa, Span, TableAttributes, Va};
 use crate::plan::{Leaves, Region, Stats};
 use crate::platform::{Frame, Memory};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// A new mapping of consecutive addresses to consecutive physical memory.
 #[derive(Clone, Copy)]
@@ -126,7 +126,7 @@ pub(crate) fn visit<G: Guard, V: LiveVisitor<G, Stop = Stop>>(
     if index == table.index_of(piece.last) {
         let old = editor.load(table, index);
         if !old.is_table(table.level) {
-            return visitor.leaves(editor, table, (index, index), old).map(|_| ());
+            return visitor.leaves(editor, Entries { table, index, last: index, entry: old }).map(|_| ());
         }
     }
     visit_span(editor, table, piece, visitor)
@@ -156,13 +156,8 @@ impl<'m> Survey<'m> {
 impl<G: Guard> LiveVisitor<G> for Survey<'_> {
     type Stop = Stop;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, entry: old } = at;
         let (g, at) = (editor.geometry, table.span_of(index));
         let part = self.mapping.span.common(at);
         if self.left == 0 {

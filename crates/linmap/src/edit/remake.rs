@@ -12,8 +12,8 @@ use crate::edit::editor::{Editor, LiveVisitor};
 use crate::edit::error::{ChangeError, refusal};
 use crate::edit::guard::Guard;
 use crate::edit::stop::Stop;
-use crate::format::{Descriptor, LeafChange, Remade, Span, Va};
-use crate::read::{Table, visit_span};
+use crate::format::{LeafChange, Remade, Span, Va};
+use crate::read::{Entries, visit_span};
 
 /// Looks at all leaves of a span. Returns true if some are not yet what they shall be.
 ///
@@ -41,13 +41,8 @@ struct Look<'r> {
 impl<G: Guard> LiveVisitor<G> for Look<'_> {
     type Stop = Stop;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, entry: old } = at;
         let (end, first) = (editor.slots(table).alike((index, last), old), table.va(index));
         let va = Va(first.max(self.span.first));
         if !editor.tables().is_leaf(old, table.level) {
@@ -118,13 +113,8 @@ impl<G: Guard> Operation<G> for OutOrBack<'_> {
 impl<G: Guard> LiveVisitor<G> for OutOrBack<'_> {
     type Stop = Infallible;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Infallible> {
+        let Entries { table, index, last, entry: old } = at;
         let end = editor.slots(table).alike((index, last), old);
         if !old.is_leaf(editor.geometry, table.level) {
             return Ok(end);

@@ -14,7 +14,7 @@ use crate::edit::stop::{Needs, Stop};
 use crate::format::{Descriptor, Level};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Hardware, Reason};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// A change of size of a leaf or a run, because a part of it changes.
 #[derive(Clone, Copy)]
@@ -163,15 +163,9 @@ struct Leaves {
 impl<G: Guard> LiveVisitor<G> for Leaves {
     type Stop = Infallible;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        at: (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
-        let (mut members, mut others) = (0, 0);
-        let end = editor.each_leaf(table, at, old, |(index, _), entry| {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Infallible> {
+        let (mut members, mut others, table) = (0, 0, at.table);
+        let end = editor.each_leaf(at, |Entries { index, entry, .. }| {
             if entry.is_leaf(editor.geometry, table.level) {
                 *if entry.is_contiguous() { &mut members } else { &mut others } += 1;
             }

@@ -15,7 +15,7 @@ use crate::edit::resize::{self, Resize};
 use crate::edit::stop::Stop;
 use crate::format::{Descriptor, LeafChange, Level, Span};
 use crate::plan::Policy;
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// Splits everything that has to be split.
 ///
@@ -107,13 +107,8 @@ struct Survey {
 impl<G: Guard> LiveVisitor<G> for Survey {
     type Stop = Stop;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, _): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, entry: old, .. } = at;
         let (g, at) = (editor.geometry, table.span_of(index));
         if !old.is_leaf(g, table.level) {
             return Err(refusal(at.first.max(self.span.first), table.level, old, g).into());
@@ -139,17 +134,11 @@ struct Splits {
 impl<G: Guard> LiveVisitor<G> for Splits {
     type Stop = Stop;
 
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, _): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
-        if is_large(table.level, old) {
-            self.leaf(editor, (table, index), old)?;
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        if is_large(at.table.level, at.entry) {
+            self.leaf(editor, (at.table, at.index), at.entry)?;
         }
-        Ok(index + 1)
+        Ok(at.index + 1)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::edit::error::refusal;
 use crate::edit::guard::Guard;
 use crate::edit::stop::Stop;
 use crate::format::{Descriptor, LeafChange, Level, Span};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// The findings of a survey.
 #[derive(Clone, Copy, Default)]
@@ -206,13 +206,8 @@ impl<G: Guard> LiveVisitor<G> for Surveyor {
     type Stop = Stop;
 
     #[inline(always)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Stop> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
+        let Entries { table, index, last, entry: old } = at;
         // A table may have more entries than a hold.
         let last = last.min(index.saturating_add(self.left));
         // Pages in runs and others are compared as one.

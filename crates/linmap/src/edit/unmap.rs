@@ -17,7 +17,7 @@ use crate::edit::retired::DeferredTables;
 use crate::edit::retired::retire;
 use crate::edit::survey::Survey;
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, Va};
-use crate::read::{Table, visit_span};
+use crate::read::{Entries, Table, visit_span};
 
 /// Removes the mappings of a span, or does nothing.
 ///
@@ -273,13 +273,8 @@ impl<G: Guard> LiveVisitor<G> for Unmap {
     type Stop = Infallible;
 
     #[inline(always)]
-    fn leaves(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        (index, last): (usize, usize),
-        old: Descriptor,
-    ) -> Result<usize, Infallible> {
+    fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Infallible> {
+        let Entries { table, index, last, entry: old } = at;
         if self.upper {
             return Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 });
         }
@@ -296,13 +291,8 @@ impl<G: Guard> LiveVisitor<G> for Unmap {
     }
 
     /// A table within the span is removed at once, with everything below it.
-    fn enter(
-        &mut self,
-        editor: &Editor<'_, G>,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-    ) -> Result<bool, Infallible> {
+    fn enter(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<bool, Infallible> {
+        let Entries { table, index, entry: old, .. } = at;
         let at = table.span_of(index);
         if self.upper {
             return Ok(table.shift > GIGABYTE);

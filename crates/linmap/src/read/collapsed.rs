@@ -8,7 +8,7 @@ use crate::plan::Stats;
 use crate::read::count::translated;
 use crate::read::cursor::{Source, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 
 /// Counts the leaves and tables from `first` to `last`, both included, as they would be after
 /// [`collapse`](crate::SharedSpace::collapse) of all that the tables map there. The tables stay as they are.
@@ -121,26 +121,12 @@ impl<R: ReadTables> Visitor<Reading<'_, R>> for Collapsed {
         self.tables[table.level.ordinal()] = Seen::NOTHING;
     }
 
-    fn leaves(
-        &mut self,
-        _: &Reading<'_, R>,
-        table: &Table,
-        (): &mut (),
-        (index, _): (usize, usize),
-        entry: Descriptor,
-    ) -> Result<usize, R::Error> {
-        self.add(table, index, Some(entry));
-        Ok(index + 1)
+    fn leaves(&mut self, _: &Reading<'_, R>, (): &mut (), at: Entries<'_>) -> Result<usize, R::Error> {
+        self.add(at.table, at.index, Some(at.entry));
+        Ok(at.index + 1)
     }
 
-    fn enter(
-        &mut self,
-        _: &Reading<'_, R>,
-        _: &Table,
-        (): &mut (),
-        _: usize,
-        _: Descriptor,
-    ) -> Result<bool, R::Error> {
+    fn enter(&mut self, _: &Reading<'_, R>, (): &mut (), _: Entries<'_>) -> Result<bool, R::Error> {
         Ok(true)
     }
 

@@ -7,7 +7,7 @@ use crate::plan::Stats;
 use crate::platform::Memory;
 use crate::read::cursor::{Stop, Visitor, visit_span};
 use crate::read::reader::{Live, Reading};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 
 /// Counts the leaves of live tables from the first address of a range to the last, and the tables that lead to them.
 pub(crate) fn count_live<M: Memory>(
@@ -55,10 +55,8 @@ impl<M: Memory> Visitor<Reading<'_, Live<'_, M>>> for Count {
     fn leaves(
         &mut self,
         source: &Reading<'_, Live<'_, M>>,
-        table: &Table,
         decoder: &mut Decoder,
-        (index, last): (usize, usize),
-        entry: Descriptor,
+        Entries { table, index, last, entry }: Entries<'_>,
     ) -> Result<usize, Self::Stop> {
         let end = source.reader.slots(table.pa).alike((index, last), entry);
         if let Entry::Leaf(leaf) = decoder.entry(entry) {
@@ -71,10 +69,8 @@ impl<M: Memory> Visitor<Reading<'_, Live<'_, M>>> for Count {
     fn enter(
         &mut self,
         _: &Reading<'_, Live<'_, M>>,
-        _: &Table,
         _: &mut Decoder,
-        _: usize,
-        _: Descriptor,
+        _: Entries<'_>,
     ) -> Result<bool, Self::Stop> {
         self.stats.tables += 1;
         Ok(true)

@@ -5,7 +5,7 @@
 //! and unmap live ones. The cursor finds the entries and descends into tables; a [`Visitor`] acts on them.
 
 use crate::format::{Descriptor, Geometry, Level, Span};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 
 /// The place from which entries are loaded.
 pub(crate) trait Source {
@@ -47,26 +47,18 @@ pub(crate) trait Visitor<S: Source> {
     /// Called at the start of a table.
     fn begin(&mut self, table: &Table) -> Self::Scratch;
 
-    /// Called for entries that are not table descriptors. Handles `entry` at `index` and any number of the entries
-    /// after it, up to `last`. Returns the index of the next entry to visit.
+    /// Called for an entry that is no table descriptor, and those after it. Handles the first of them and any number of the others.
+    /// Returns the index of the next entry to visit.
     fn leaves(
         &mut self,
         source: &S,
-        table: &Table,
         scratch: &mut Self::Scratch,
-        at: (usize, usize),
-        entry: Descriptor,
+        at: Entries<'_>,
     ) -> Result<usize, Self::Stop>;
 
-    /// Called for a table descriptor. Returns true if the cursor is to descend into the table.
-    fn enter(
-        &mut self,
-        source: &S,
-        table: &Table,
-        scratch: &mut Self::Scratch,
-        index: usize,
-        entry: Descriptor,
-    ) -> Result<bool, Self::Stop>;
+    /// Called for a table descriptor, the first of these entries. Returns true if the cursor is to descend into the table.
+    fn enter(&mut self, source: &S, scratch: &mut Self::Scratch, at: Entries<'_>)
+    -> Result<bool, Self::Stop>;
 
     /// Called after a descent into `below`, to which the entry at `index` points.
     #[inline(always)]
@@ -101,9 +93,10 @@ pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
     loop {
         while index <= last {
             let entry = source.load(&table, index)?;
+            let at = Entries { table: &table, index, last, entry };
             if !entry.is_table(table.level) {
-                index = visitor.leaves(source, &table, &mut scratch, (index, last), entry)?;
-            } else if visitor.enter(source, &table, &mut scratch, index, entry)? {
+                index = visitor.leaves(source, &mut scratch, at)?;
+            } else if visitor.enter(source, &mut scratch, at)? {
                 let below = source.below(&table, index, entry);
                 above[depth] = (table, last, scratch);
                 depth += 1;

@@ -18,5 +18,5 @@ pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use series::visit_series;
-pub(crate) use table::Table;
+pub(crate) use table::{Entries, Table};
 pub use walk::{Visited, count, visit};

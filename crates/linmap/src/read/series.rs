@@ -2,12 +2,12 @@
 
 use core::ops::ControlFlow;
 
-use crate::format::{Decoder, Descriptor, Entry, Geometry, Pa, Span, TableLimits, Va, in_place_bits};
+use crate::format::{Decoder, Entry, Geometry, Pa, Span, TableLimits, Va, in_place_bits};
 use crate::platform::Memory;
 use crate::read::count::translated;
 use crate::read::cursor::{Source, Stop, Visitor, visit_span};
 use crate::read::reader::{Live, Reading};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 use crate::read::walk::Visited;
 
 /// Calls `each` for the leaves that translate an address of a range, in address order, with the number of entries from that
@@ -71,10 +71,8 @@ impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, 
     fn leaves(
         &mut self,
         source: &Reading<'_, Live<'_, M>>,
-        table: &Table,
         (decoder, limits): &mut Self::Scratch,
-        (index, last): (usize, usize),
-        descriptor: Descriptor,
+        Entries { table, index, last, entry: descriptor }: Entries<'_>,
     ) -> Result<usize, Self::Stop> {
         let entry = decoder.entry(descriptor);
         let Entry::Leaf(leaf) = entry else {
@@ -100,12 +98,10 @@ impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, 
     fn enter(
         &mut self,
         _: &Reading<'_, Live<'_, M>>,
-        _: &Table,
         (_, limits): &mut Self::Scratch,
-        _: usize,
-        entry: Descriptor,
+        at: Entries<'_>,
     ) -> Result<bool, Self::Stop> {
-        self.limits = *limits | TableLimits::of(entry);
+        self.limits = *limits | TableLimits::of(at.entry);
         Ok(true)
     }
 }

@@ -1,6 +1,6 @@
-//! One table of a map: its place, and the addresses that its entries translate.
+//! One table of a map, and entries of it: their place, and the addresses that they translate.
 
-use crate::format::{Geometry, Level, Pa, Span};
+use crate::format::{Descriptor, Geometry, Level, Pa, Span};
 
 /// A table: live, read through a reader, or not yet published.
 #[derive(Clone, Copy)]
@@ -13,6 +13,17 @@ pub(crate) struct Table {
     pub(crate) shift: u32,
     /// The first address that the table translates.
     pub(crate) base: u64,
+}
+
+/// Entries of a table: one, and those after it up to the last.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'t> {
+    pub(crate) table: &'t Table,
+    pub(crate) index: usize,
+    /// The index of the last of them.
+    pub(crate) last: usize,
+    /// The descriptor of the first of them.
+    pub(crate) entry: Descriptor,
 }
 
 impl Table {

@@ -11,7 +11,7 @@ use crate::platform::Slot;
 use crate::read::count::translated;
 use crate::read::cursor::{Stop, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 
 /// An entry that a walk visits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,12 +100,10 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
     #[inline(always)]
     fn visited<E>(
         &mut self,
-        table: &Table,
         (decoder, limits): (Decoder, TableLimits),
-        index: usize,
-        descriptor: Descriptor,
+        Entries { table, index, entry, .. }: Entries<'_>,
     ) -> Result<(), Stop<E>> {
-        let visited = Visited::at(table, (index, descriptor), decoder.entry(descriptor), limits);
+        let visited = Visited::at(table, (index, entry), decoder.entry(entry), limits);
         if (self.each)(&visited).is_break() { Err(Stop::Enough) } else { Ok(()) }
     }
 }
@@ -124,26 +122,22 @@ impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<Reading<'_, R
     fn leaves(
         &mut self,
         _: &Reading<'_, R>,
-        table: &Table,
         scratch: &mut Self::Scratch,
-        (index, _): (usize, usize),
-        entry: Descriptor,
+        at: Entries<'_>,
     ) -> Result<usize, Self::Stop> {
-        self.visited(table, *scratch, index, entry)?;
-        Ok(index + 1)
+        self.visited(*scratch, at)?;
+        Ok(at.index + 1)
     }
 
     #[inline(always)]
     fn enter(
         &mut self,
         _: &Reading<'_, R>,
-        table: &Table,
         scratch: &mut Self::Scratch,
-        index: usize,
-        entry: Descriptor,
+        at: Entries<'_>,
     ) -> Result<bool, Self::Stop> {
-        self.visited(table, *scratch, index, entry)?;
-        self.limits = scratch.1 | TableLimits::of(entry);
+        self.visited(*scratch, at)?;
+        self.limits = scratch.1 | TableLimits::of(at.entry);
         Ok(true)
     }
 }

@@ -20,7 +20,7 @@ use crate::plan::linear_range;
 use crate::platform::Slot;
 use crate::read::cursor::{Source, Stop, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
-use crate::read::table::Table;
+use crate::read::table::{Entries, Table};
 use crate::read::walk::{Visited, visit};
 use guarded::{Guarded, Refusal};
 
@@ -434,10 +434,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Visitor<Reading<'_, R>
     fn leaves(
         &mut self,
         source: &Reading<'_, R>,
-        table: &Table,
         progress: &mut Progress,
-        (mut index, last): (usize, usize),
-        mut entry: Descriptor,
+        Entries { table, mut index, last, mut entry }: Entries<'_>,
     ) -> Result<usize, Self::Stop> {
         while progress.continues(entry.0) {
             progress.next = entry.0.wrapping_add(progress.step);
@@ -458,10 +456,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Visitor<Reading<'_, R>
     fn enter(
         &mut self,
         _: &Reading<'_, R>,
-        table: &Table,
         progress: &mut Progress,
-        index: usize,
-        entry: Descriptor,
+        Entries { table, index, entry, .. }: Entries<'_>,
     ) -> Result<bool, Self::Stop> {
         self.link(Found::new(table, index, progress.limits, entry), progress)
     }
