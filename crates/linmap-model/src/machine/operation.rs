@@ -143,7 +143,7 @@ impl Machine {
         // Stage 2 is for guests, which a context synchronisation event brings in.
         let own = this.ttbr.iter().flatten().filter(|t| !t.space.is_stage_2());
         let uses = own.map(|t| t.root).any(|r| self.current(r) == root);
-        let made_valid = || made_valid.iter().any(|&span| self.must_translate(root, span));
+        let made_valid = || made_valid.iter().any(|&span| self.has_valid_leaves(root, span));
         if uses && this.isb_at < this.settled_at && made_valid() {
             let fact = format!(
                 "no ISB on cpu {cpu} since the DSB of event {}: its own accesses may still fault",
@@ -152,6 +152,16 @@ impl Machine {
             return Err(Finding::new(Rule::NotVisible, fact).on(cpu));
         }
         Ok(())
+    }
+
+    /// Returns true if some addresses of a range do not fault by the tables.
+    fn has_valid_leaves(&self, root: u64, span: (u64, u64)) -> bool {
+        let Some(place) = self.root_place(root) else { return false };
+        let found = self.pages.walk((root, place), span, self.geometry(), &mut |piece| {
+            let Entry::Leaf(leaf) = piece.entry else { return Ok(()) };
+            if self.leaf_faults(leaf, (piece.start, piece.level)) { Ok(()) } else { Err(()) }
+        });
+        found.is_err()
     }
 
     /// Judges that no TLB of `cpus` that use the tree may hold an entry that is not in it.

@@ -223,15 +223,16 @@ impl Machine {
     fn may_make_valid(&self, store: &Store, old: u64) -> bool {
         let g = self.geometry();
         let faults = |word: u64| match Descriptor(word).decode(g, store.place.level) {
-            // An access flag fault is one too, where no walker sets the flag.
-            Entry::Leaf(leaf) => {
-                let leaf = self.once_accessed(leaf, u8::MAX);
-                Cached::new(store.span.0, leaf, store.place.level, g).is_none()
-            }
+            Entry::Leaf(leaf) => self.leaf_faults(leaf, (store.span.0, store.place.level)),
             Entry::Table(_) => false,
             Entry::Hole | Entry::Reserved => true,
         };
         faults(old) && !faults(store.value)
+    }
+
+    /// Returns true if addresses fault by a leaf. An access flag fault is one too, where no walker sets the flag.
+    pub(super) fn leaf_faults(&self, leaf: Leaf, (va, level): (u64, Level)) -> bool {
+        Cached::new(va, self.once_accessed(leaf, u8::MAX), level, self.geometry()).is_none()
     }
 
     /// Judges that a table in use keeps its restrictions: to change them takes break-before-make, and walk caches drop the
