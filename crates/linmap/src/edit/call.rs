@@ -1,4 +1,4 @@
-//! Operations as attempts. An attempt covers its addresses by a guard and works with the table pages that it was handed.
+//! Callers, and their operations as attempts. An attempt covers its addresses by a guard and works with the table pages that it was handed.
 //! If it finds that it needs more, it stores nothing and says so; then the hold ends, what it needs is
 //! provided, and it is tried again. So nothing is allocated and no CPU is waited for in a hold.
 

@@ -1,5 +1,5 @@
-//! How an address space begins and ends: in memory that costs nothing to prepare, over live tables that other software made; and tables
-//! are handed back when no walker reaches them.
+//! How an address space begins: in memory that costs nothing to prepare, or over live tables that other software made. And how it ends: its
+//! tables are handed back when no walker reaches them.
 
 use core::mem::MaybeUninit;
 
