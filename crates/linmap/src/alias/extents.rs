@@ -76,7 +76,7 @@ impl<G: Guard> LiveVisitor<G> for Walk<'_> {
 
     #[inline(always)]
     fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
-        self.entries(editor, at)
+        self.entries(editor, at.table, (at.index, at.last), at.entry)
     }
 
     /// A page table is visited at once, since there is nothing below it.
@@ -87,16 +87,23 @@ impl<G: Guard> LiveVisitor<G> for Walk<'_> {
             return Ok(true);
         }
         let (index, last) = below.entries_of(self.part, editor.geometry);
-        let entry = editor.load(&below, index);
-        self.entries(editor, Entries { table: &below, index, last, entry }).map(|_| false)
+        self.entries(editor, &below, (index, last), editor.load(&below, index)).map(|_| false)
     }
 }
 
 impl Walk<'_> {
     /// Visits entries up to the next table descriptor, as [`each_leaf`](Editor::each_leaf) does.
+    ///
+    /// As a parameter of its own, the table is known not to change: in one of the values of `Entries` it would be read again for each page.
     #[inline(never)]
-    fn entries<G: Guard>(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
-        editor.each_leaf(at, |at| self.alike(editor, at))
+    fn entries<G: Guard>(
+        &mut self,
+        editor: &Editor<'_, G>,
+        table: &Table,
+        (index, last): (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, Stop> {
+        editor.each_leaf(Entries { table, index, last, entry }, |at| self.alike(editor, at))
     }
 
     /// Visits the entries that continue the first.
@@ -128,6 +135,7 @@ impl Walk<'_> {
 
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes, in runs or not.
+#[inline(always)]
 fn consecutive<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
     let Entries { table, index, last, entry: first } = at;
     let step = 1 << table.shift;
@@ -136,7 +144,7 @@ fn consecutive<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
     if is_alone || !is_next(editor.load(table, index + 1), first.0.wrapping_add(step)) {
         return 1;
     }
-    series(editor, at)
+    series(editor, table, (index, last), first)
 }
 
 /// Returns true if an entry is the next of a series, in a run or not.
@@ -146,8 +154,12 @@ fn is_next(entry: Descriptor, next: u64) -> bool {
 
 /// Returns the same for a page that is not the last.
 #[inline(never)]
-fn series<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
-    let Entries { table, index, last, entry: first } = at;
+fn series<G: Guard>(
+    editor: &Editor<'_, G>,
+    table: &Table,
+    (index, last): (usize, usize),
+    first: Descriptor,
+) -> usize {
     let step = 1 << table.shift;
     let (end, _) = editor.slots(table).series(Descriptor::CONTIGUOUS, (index, last), (first, step));
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
