@@ -143,7 +143,8 @@ struct Operation {
     changes: Vec<Expected>,
     /// The addresses that its stores touched.
     touched: Vec<(u64, u64)>,
-    /// The addresses of its stores that may have made some of them valid: a table may lead to nothing valid.
+    /// The addresses of its stores that made a leaf valid or linked a table. Whether anything is valid there is asked at the end, since a
+    /// table may lead to nothing valid.
     made_valid: Vec<(u64, u64)>,
     since: usize,
 }

@@ -92,7 +92,7 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
     let (base, start) = (segments[0].linked, segments[0].start);
     let end = base.wrapping_add(segments.last().map_or(0, |last| last.end) - start);
     let got = value_of(b"got_start").zip(value_of(b"got_end"));
-    let (mut words, mut uses_got) = (Vec::new(), false);
+    let mut words = Vec::new();
     for section in sections.iter() {
         let Some((relocations, _)) = section.rela(endian, elf).map_err(fail)? else { continue };
         let of = sections.section(object::SectionIndex(section.sh_info(endian) as usize)).map_err(fail)?;
@@ -103,7 +103,7 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
             let at = relocation.r_offset(endian).wrapping_sub(base);
             match relocation.r_type(endian, false) {
                 R_AARCH64_ABS64 => words.push(at),
-                R_AARCH64_ADR_GOT_PAGE if got.is_some() => uses_got = true,
+                R_AARCH64_ADR_GOT_PAGE if got.is_some() => {}
                 kind @ (R_AARCH64_ABS16 | R_AARCH64_ABS32 | R_AARCH64_ADR_GOT_PAGE) => {
                     return Err(unsupported(at, kind.0));
                 }
@@ -115,7 +115,7 @@ fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi
         }
     }
     // The linker makes the GOT, and no relocations of its words.
-    if let Some((first, after)) = got.filter(|_| uses_got) {
+    if let Some((first, after)) = got {
         words.extend((first.wrapping_sub(base)..after.wrapping_sub(base)).step_by(8));
     }
     words.sort_unstable();
@@ -336,8 +336,6 @@ mod tests {
         let symbols = [("efi_entry", 0x1000), ("got_start", 0x1008), ("got_end", 0x1020)];
         let made = dressed(&elf_of(&symbols, &[(0x2000, R_AARCH64_ADR_GOT_PAGE)]), image()).unwrap();
         assert_eq!(relocated(&made), [(0x1008, 10), (0x1018, 10)], "0x1010 has no address of the image");
-        let without = dressed(&elf_of(&symbols, &[(0x2ff8, R_AARCH64_ABS64)]), image()).unwrap();
-        assert_eq!(relocated(&without), [(0x2ff8, 10)], "no code uses the GOT");
     }
 
     #[test]

@@ -94,7 +94,8 @@ impl<G: Guard> LiveVisitor<G> for Walk<'_> {
 impl Walk<'_> {
     /// Visits entries up to the next table descriptor, as [`each_leaf`](Editor::each_leaf) does.
     ///
-    /// As a parameter of its own, the table is known not to change: in one of the values of `Entries` it would be read again for each page.
+    /// The table is a parameter of its own, so the compiler knows that it does not change. As a field of `Entries` it would be loaded again
+    /// for each page.
     #[inline(never)]
     fn entries<G: Guard>(
         &mut self,
@@ -173,7 +174,7 @@ fn series<G: Guard>(
     end - index
 }
 
-/// The rest of a hold.
+/// The number of entries that one hold may still read and write.
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {

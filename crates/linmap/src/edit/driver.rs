@@ -262,7 +262,8 @@ fn claimed_alone<G: Guard>(
     Ok(())
 }
 
-/// Does one pass for several spans in several holds: under a claim if they change. It takes no table pages then, since nothing is cut under it.
+/// Does one pass for several spans in several holds: under a claim if they change. The claim is made without table pages, as nothing is cut
+/// while it is held: leaves are cut after it, and then it is tried again.
 ///
 /// # Errors
 ///
@@ -292,7 +293,7 @@ fn in_pieces<G: Guard>(
     }
 }
 
-/// Checks that leaves are cut where a survey has found some that reach beyond their span.
+/// Refuses an operation that does not cut, if a survey has found a leaf that reaches beyond its span.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Counts what live tables hold. Entries that differ only in their addresses are counted together.
 //!
 //! Live tables can all be read, and an entry may be read twice. For other sources each slot is read once (`walk.rs`).
-//! The entries of one page table are counted eight at a time.
+//! `Tally` counts the entries of one page table, eight at a time.
 
 use crate::format::{Decoder, Descriptor, Entry, Geometry, Half, Level, Pa, Span, Va};
 use crate::plan::Stats;

@@ -364,8 +364,9 @@ pub(crate) struct Detached {
 }
 
 impl Detached {
-    /// Above the last level no run has more entries.
+    /// The most entries of a run above the last level.
     const RUN: usize = 32;
+    /// A hold ends when more are used than leave room for a run.
     const ROOM: usize = Self::RUN + 24;
 
     pub(crate) const fn new() -> Self {
