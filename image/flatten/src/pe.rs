@@ -251,7 +251,7 @@ mod tests {
         elf_of(&[(symbol, 0x1000)], relocations)
     }
 
-    /// An ELF with these symbols, to the first of which relocations refer.
+    /// An ELF with these symbols. Its relocations refer to the first one.
     fn elf_of(symbols: &[(&str, u64)], relocations: &[(u64, object::elf::RelocationType)]) -> Vec<u8> {
         let mut elf = Writer::new(BinaryFormat::Elf, Architecture::Aarch64, Endianness::Little);
         let segment = elf.segment_name(StandardSegment::Text).to_vec();

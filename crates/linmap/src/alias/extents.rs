@@ -136,7 +136,6 @@ impl Walk<'_> {
 
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes, in runs or not.
-#[inline(always)]
 fn consecutive<G: Guard>(editor: &Editor<'_, G>, at: Entries<'_>) -> usize {
     let Entries { table, index, last, entry: first } = at;
     let step = 1 << table.shift;

@@ -118,8 +118,8 @@ impl<'a, G: Guard> Editor<'a, G> {
         (table, table.index_of(va))
     }
 
-    /// Calls `work` for these entries, the first of which is no table descriptor, up to the last of them or the next table descriptor;
-    /// `work` returns the index after those that it has handled. Returns the index after all of them.
+    /// Calls `work` for these entries until the last of them, or until a table descriptor. The first must not be one. `work` returns the
+    /// index after those that it has handled. Returns the index after all that were handled.
     ///
     /// A visitor that does this in a function of its own keeps what it needs for leaves out of the walk down to them.
     ///
