@@ -46,8 +46,8 @@ builds() {
 }
 
 # Cargo uses all CPUs. By make 4.4 it would share them with others that make has started, and one that waits for the lock of a
-# build would keep its share.
-unset MAKEFLAGS
+# build would keep its share. It looks for make in each of these.
+unset MAKEFLAGS MFLAGS CARGO_MAKEFLAGS
 # The Rust of the caller's PATH comes first. Debian's is in /usr/bin.
 own=$PATH own_libraries=${LD_LIBRARY_PATH-}
 for target in $targets; do
