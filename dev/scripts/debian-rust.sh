@@ -48,7 +48,7 @@ apt apt-get install -y --no-install-recommends --download-only \
     "rustc$flavour" "cargo$flavour" "rustfmt$flavour" "$clippy" lld >>"$archive/log" 2>&1 ||
     die "rustc$flavour cannot be fetched:
 $(tail -n 5 "$archive/log")"
-(cd "$archive/archives" && apt apt-get download "libstd-rust$flavour-dev:arm64" musl-dev:arm64) >>"$archive/log" 2>&1 ||
+(cd "$archive/archives" && apt apt-get download "libstd-rust$flavour-dev:arm64") >>"$archive/log" 2>&1 ||
     die "the libraries of Rust for arm64 cannot be fetched:
 $(tail -n 5 "$archive/log")"
 for package in "$archive/archives"/*.deb; do dpkg-deb -x "$package" "$new"; done

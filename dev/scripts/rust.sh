@@ -6,7 +6,7 @@
 #   dev/scripts/rust.sh --oldest                prints the oldest version that builds it
 #
 # The kernel's target is rustup's bare-metal one. Without rustup, Debian's arm64 Linux target is used, linked
-# without start files and with musl for memcpy and its like, which the bare-metal target has built in.
+# without start files and with mem.rs for memcpy and its like, which the bare-metal target has built in.
 # LINMAP_KERNEL_TARGET chooses one of the two.
 set -eu
 
@@ -20,15 +20,15 @@ case ${1-} in
 '' | -*) echo "usage: dev/scripts/rust.sh [--kernel] COMMAND..." >&2 && exit 2 ;;
 esac
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}
+scripts=$(cd "$(dirname "$0")" && pwd)
+built=${CARGO_TARGET_DIR:-$scripts/../../target}
 # What dev/scripts/debian-rust.sh has fetched.
-fetched=${CARGO_TARGET_DIR:-$(cd "$(dirname "$0")/../.." && pwd)/target}/rust
+fetched=$built/rust
 
 # place DIRECTORY: looks for Rust in `bin` of it first, or on the caller's PATH.
 place() {
     PATH=${1:+$1/bin:}$own
-    musl=/usr/lib/aarch64-linux-musl/libc.a
     [ "$1" = "$fetched/usr" ] || return 0
-    musl=$fetched$musl
     # Libraries that this machine lacks. This directory is the last one.
     for libraries in "$fetched"/usr/lib/*-linux-gnu; do
         export LD_LIBRARY_PATH="$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -42,7 +42,7 @@ builds() {
     libraries=$(rustc --print target-libdir --target "$1" 2>/dev/null)
     [ -d "$libraries" ] || return 1
     command -v cargo >/dev/null || return 1
-    case $1 in *-linux-*) command -v ld.lld >/dev/null && [ -e "$musl" ] ;; esac
+    case $1 in *-linux-*) command -v ld.lld >/dev/null ;; esac
 }
 
 # Cargo uses all CPUs. By make 4.4 it would share them with others that make has started, and one that waits for the lock of a
@@ -65,7 +65,18 @@ for target in $targets; do
                 # for each crate, which only -A warnings silences; `make lint` still shows all others.
                 # The prebuilt core names the function that unwinds, which nothing calls: a panic stops.
                 bare='-C relocation-model=static -C target-feature=-outline-atomics -C link-arg=--defsym=rust_eh_personality=0 -A warnings'
-                export RUSTFLAGS="${RUSTFLAGS-} -C linker=ld.lld -C linker-flavor=ld.lld -C link-arg=$musl $bare"
+                # By its contents, so that cargo links again when they change.
+                mem=$built/mem-$(cksum <"$scripts/mem.rs" | cut -d' ' -f1).o
+                if ! [ -e "$mem" ]; then
+                    mkdir -p "$built"
+                    # Without builtins: a loop that copies shall not become a call of itself.
+                    printf '#![no_std]\n#![no_builtins]\n#[path = "%s"]\nmod mem;\n' "$scripts/mem.rs" |
+                        rustc --edition 2024 --target "$target" --crate-name mem --crate-type lib --emit obj \
+                            -C opt-level=2 -C no-vectorize-loops -C no-vectorize-slp -C panic=abort \
+                            -C target-feature=+strict-align -o "$mem.$$" -
+                    mv "$mem.$$" "$mem"
+                fi
+                export RUSTFLAGS="${RUSTFLAGS-} -C linker=ld.lld -C linker-flavor=ld.lld -C link-arg=$mem $bare"
                 ;;
             esac
         fi
