@@ -137,7 +137,7 @@ impl<'a> Area<'a> {
         // SAFETY: the memory is the caller's, and nothing but the linear map reaches it, which has the same memory
         // type; nothing writes through that.
         let mapped =
-            unsafe { space.map(&self.system.platform(), va, pages, run.start, Attributes::KERNEL_DATA) };
+            unsafe { space.on(&self.system.platform()).map(va, pages, run.start, Attributes::KERNEL_DATA) };
         if let Err(e) = mapped {
             // SAFETY: from `take_run`, and mapped nowhere else.
             unsafe { frames.give_run(run) };
@@ -220,7 +220,7 @@ impl<'a> Area<'a> {
         let platform = self.system.platform();
         if changed {
             // SAFETY: nothing uses it any more.
-            parking::again(|| unsafe { space.set_valid(&platform, start, pages, false) })?;
+            parking::again(|| unsafe { space.on(&platform).set_valid(start, pages, false) })?;
         }
         let tightened = changed && args.rodata == Rodata::Full;
         self.each_run((start, pages), |run| {
@@ -228,8 +228,8 @@ impl<'a> Area<'a> {
                 let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
                 let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
                 // SAFETY: memory that nothing uses, and that is not executable anywhere.
-                parking::again(|| unsafe { space.protect(&platform, alias, pages, Change::WRITABLE) })?;
-                parking::again(|| space.collapse(&platform, alias, pages))?;
+                parking::again(|| unsafe { space.on(&platform).protect(alias, pages, Change::WRITABLE) })?;
+                parking::again(|| space.on(&platform).collapse(alias, pages))?;
             }
             chain.add(run);
             Ok(())
@@ -239,7 +239,7 @@ impl<'a> Area<'a> {
     /// Unmaps pages, and gives their memory, which a chain has, and their addresses back.
     fn take_down(&self, ranges: &[(Va, u64)], chain: Chain<'_>) {
         // SAFETY: nothing uses them any more.
-        let unmapped = unsafe { self.system.space.unmap_all(&self.system.platform(), ranges) };
+        let unmapped = unsafe { self.system.space.on(&self.system.platform()).unmap_all(ranges) };
         if unmapped.is_err() {
             // Never: these are whole leaves. If they stay mapped, they keep their memory.
             return;
@@ -271,24 +271,25 @@ impl<'a> Area<'a> {
     fn runs(&self, runs: &mut ArrayVec<Range<Pa>, RUNS>, from: u64, end: u64) -> u64 {
         let System { space, geometry, .. } = self.system;
         let mut next = end;
-        let _ = space.visit_series(
-            &self.system.platform(),
-            (Va(from), Va(end - 1)),
-            |&linmap::Visited { va, level, entry, .. }, entries| {
-                let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
-                let bytes = entries << geometry.level_shift(level);
-                let (first, behind) = (va.0.max(from), (va.0 + bytes).min(end));
-                let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
-                let goes_on = runs.last_mut().filter(|last| last.end == run.start);
-                if let Some(last) = goes_on {
-                    last.end = run.end;
-                } else if runs.try_push(run).is_err() {
-                    next = first;
-                    return ControlFlow::Break(());
-                }
-                ControlFlow::Continue(())
-            },
-        );
+        let _ = space.on(&self.system.platform()).read(|reader| {
+            reader.visit_series(
+                (Va(from), Va(end - 1)),
+                |&linmap::Visited { va, level, entry, .. }, entries| {
+                    let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+                    let bytes = entries << geometry.level_shift(level);
+                    let (first, behind) = (va.0.max(from), (va.0 + bytes).min(end));
+                    let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
+                    let goes_on = runs.last_mut().filter(|last| last.end == run.start);
+                    if let Some(last) = goes_on {
+                        last.end = run.end;
+                    } else if runs.try_push(run).is_err() {
+                        next = first;
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                },
+            )
+        });
         next
     }
 
@@ -298,7 +299,7 @@ impl<'a> Area<'a> {
         let va = self.take(1, pa)?;
         // SAFETY: memory of the same type; the caller answers for what is written to it.
         let mapped =
-            unsafe { self.system.space.map(&self.system.platform(), va, 1, pa, Attributes::KERNEL_DATA) };
+            unsafe { self.system.space.on(&self.system.platform()).map(va, 1, pa, Attributes::KERNEL_DATA) };
         if let Err(e) = mapped {
             TAKEN.with(|addresses| addresses.give(va));
             return Err(e.into());
@@ -309,7 +310,7 @@ impl<'a> Area<'a> {
     /// Unmaps a page that was opened.
     pub(crate) fn close(&self, va: Va) {
         // SAFETY: the caller does not use it any more. If it stays mapped, it keeps its address.
-        if unsafe { self.system.space.unmap(&self.system.platform(), va, 1) }.is_ok() {
+        if unsafe { self.system.space.on(&self.system.platform()).unmap(va, 1) }.is_ok() {
             TAKEN.with(|addresses| addresses.give(va));
         }
     }
@@ -332,17 +333,17 @@ impl<'a> Area<'a> {
             return Err(Error::Map(linmap::ChangeError::Hole { va }));
         }
         let System { space, args, memory, .. } = self.system;
-        let (aliased, p) =
-            (Aliased::new(space, memory.layout.offset(), args.rodata), &self.system.platform());
+        let platform = self.system.platform();
+        let mut aliased = Aliased::new(space.on(&platform), memory.layout.offset(), args.rodata);
         // SAFETY: the pages are the caller's, who uses them as they become; nothing uses them by their aliases.
         parking::again(|| unsafe {
             match what {
-                Permission::ReadOnly => aliased.set_memory_ro(p, va, pages),
-                Permission::Writable => aliased.set_memory_rw(p, va, pages),
-                Permission::Executable => aliased.set_memory_x(p, va, pages),
-                Permission::NotExecutable => aliased.set_memory_nx(p, va, pages),
-                Permission::Code => aliased.set_memory_rox(p, va, pages),
-                Permission::Valid(valid) => aliased.set_memory_valid(p, va, pages, valid),
+                Permission::ReadOnly => aliased.set_memory_ro(va, pages),
+                Permission::Writable => aliased.set_memory_rw(va, pages),
+                Permission::Executable => aliased.set_memory_x(va, pages),
+                Permission::NotExecutable => aliased.set_memory_nx(va, pages),
+                Permission::Code => aliased.set_memory_rox(va, pages),
+                Permission::Valid(valid) => aliased.set_memory_valid(va, pages, valid),
             }
         })
         .map_err(Error::Map)

@@ -89,7 +89,7 @@ pub(crate) fn shrink(system: &System<'_>, size: u64) -> Result<Range<Pa>, Error>
         reserved.shrunk(&tail);
         if let Some((va, pages)) = pages(system, &tail) {
             // Pages that do not collapse are as good.
-            _ = parking::again(|| system.space.collapse(&system.platform(), va, pages));
+            _ = parking::again(|| system.space.on(&system.platform()).collapse(va, pages));
         }
         Ok(tail)
     })
@@ -108,7 +108,7 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
         Step::SetValid(valid) => {
             let Some((va, pages)) = pages(system, range) else { return Ok(()) };
             // SAFETY: as in `protect`.
-            parking::again(|| unsafe { system.space.set_valid(&system.platform(), va, pages, valid) })
+            parking::again(|| unsafe { system.space.on(&system.platform()).set_valid(va, pages, valid) })
         }
     })
 }
@@ -117,13 +117,15 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
 fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     let (space, platform) = (system.space, system.platform());
-    parking::again(|| if stay { space.pin(&platform, va, pages) } else { space.unpin(&platform, va, pages) })
+    parking::again(|| {
+        if stay { space.on(&platform).pin(va, pages) } else { space.on(&platform).unpin(va, pages) }
+    })
 }
 
 fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     cpu::because(Reason::CRASH, || {
         // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
-        parking::again(|| unsafe { system.space.protect(&system.platform(), va, pages, change) })
+        parking::again(|| unsafe { system.space.on(&system.platform()).protect(va, pages, change) })
     })
 }

@@ -81,11 +81,11 @@ fn read_only_for_a_moment<P: Platform>(
     // SAFETY: memory without an owner; only code that expects a fault writes to it.
     let write = || unsafe { try_write(page, 1) };
     // SAFETY: as above.
-    unsafe { space.protect(platform, page, 1, Change::READ_ONLY)? };
+    unsafe { space.on(platform).protect(page, 1, Change::READ_ONLY)? };
     let refused = matches!(write(), Err(Fault::Permission(_)));
     // SAFETY: as above.
-    unsafe { space.protect(platform, page, 1, Change::WRITABLE)? };
+    unsafe { space.on(platform).protect(page, 1, Change::WRITABLE)? };
     let writable = write().is_ok();
-    space.collapse(platform, page, 1)?;
+    space.on(platform).collapse(page, 1)?;
     Ok(refused && writable)
 }

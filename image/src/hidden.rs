@@ -54,14 +54,17 @@ fn of(system: &System<'_>, range: &Range<Pa>, alias: ImageAlias) -> u64 {
     let mut pages = 0;
     let Some(first) = system.memory.layout.va(range.start).filter(|_| !range.is_empty()) else { return 0 };
     let last = Va(first.0 + (range.end.0 - range.start.0 - 1));
-    _ = system.space.visit(&system.platform(), (first, last), |seen| {
-        if let Entry::Leaf(leaf) = seen.entry
-            && leaf.valid
-            && (alias == ImageAlias::Hidden || alias == ImageAlias::ReadOnly && leaf.attributes.is_writable())
-        {
-            pages += 1;
-        }
-        Continue(())
+    _ = system.space.on(&system.platform()).read(|reader| {
+        reader.visit((first, last), |seen| {
+            if let Entry::Leaf(leaf) = seen.entry
+                && leaf.valid
+                && (alias == ImageAlias::Hidden
+                    || alias == ImageAlias::ReadOnly && leaf.attributes.is_writable())
+            {
+                pages += 1;
+            }
+            Continue(())
+        })
     });
     pages
 }

@@ -15,7 +15,11 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// Returns the leaf at an address, valid or present-invalid; none where there is none.
     pub(crate) fn at(system: &System<'_>, va: Va) -> Option<Self> {
-        let (_, level, Entry::Leaf(leaf)) = system.space.entry(&system.platform(), va)? else { return None };
+        let (_, level, Entry::Leaf(leaf)) =
+            system.space.on(&system.platform()).read(|reader| reader.entry(va))?
+        else {
+            return None;
+        };
         let sizes = system.geometry.leaf_sizes();
         let size = *sizes.iter().find(|s| (s.level, s.contiguous) == (level, leaf.contiguous))?;
         Some(Self { size, va: Va(va.0 & !(size.bytes() - 1)) })

@@ -158,7 +158,7 @@ pub(crate) fn bring_up(
     let platform = unsafe { Combined::new(frames, &HARDWARE) };
     // SAFETY: the plan's RAM is RAM in the device tree; the image's own map has it as normal memory, too, and nothing
     // depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
-    let create = || unsafe { linmap::create_alone(booted.space, &platform, &plan.layout, leaves) };
+    let create = || unsafe { booted.space.on(&platform).create(&plan.layout, leaves) };
     let (created, create) = counters.window(&HARDWARE.cpu, create);
     // SAFETY: as above.
     unsafe { mark_create_end() };

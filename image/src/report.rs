@@ -293,7 +293,7 @@ fn linear(system: &System<'_>, stats: &Stats) {
 /// empty one of the lower half.
 pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
     let (_, last) = linmap::linear_range(system.geometry);
-    system.space.count(&system.platform(), (Va(last.0 + 1), Va(u64::MAX))).tables + 1
+    system.space.on(&system.platform()).read(|reader| reader.count((Va(last.0 + 1), Va(u64::MAX)))).tables + 1
 }
 
 /// Returns true if every page that was taken is in use: none is lost, none is in use twice.
@@ -326,10 +326,12 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
         ..Checks::default()
     };
     let mut findings = 0;
-    let whole = space.check(&system.platform(), &checks, |finding| {
-        findings += 1;
-        say!("self-check: {finding}");
-        if findings < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    let whole = space.on(&system.platform()).read(|reader| {
+        reader.check(&checks, |finding| {
+            findings += 1;
+            say!("self-check: {finding}");
+            if findings < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })
     });
     let exposed = hidden::exposed(system);
     if exposed != 0 {
@@ -348,14 +350,14 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
 /// Counts what the tables hold, by a walk of all of the upper half.
 pub(crate) fn walked(system: &System<'_>) -> Stats {
     let first = linmap::linear_range(system.geometry).0;
-    system.space.count(&system.platform(), (first, Va(u64::MAX)))
+    system.space.on(&system.platform()).read(|reader| reader.count((first, Va(u64::MAX))))
 }
 
 /// Prints the linear map as it is in the tables. Returns true if that is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
     let (System { geometry, space, .. }, stats) = (system, system.stats());
     let region = MarkedRange::linear_map(*geometry);
-    match space.dump(&system.platform(), region, &mut console::Writer) {
+    match space.on(&system.platform()).read(|reader| reader.dump(region, &mut console::Writer)) {
         Ok(walked) if walked == stats => true,
         Ok(walked) => {
             say!("the tables hold {walked:?}, but {stats:?} was counted");
@@ -384,8 +386,8 @@ pub(crate) fn splits(system: &System<'_>) {
         return;
     }
     let (platform, range) = (system.platform(), linmap::linear_range(g));
-    let now = space.count(&platform, range).tlb_entries(g);
-    let collapsed = space.count_collapsed(&platform, range).tlb_entries(g);
+    let now = space.on(&platform).read(|reader| reader.count(range)).tlb_entries(g);
+    let collapsed = space.on(&platform).read(|reader| reader.count_collapsed(range)).tlb_entries(g);
     for (reason, SplitCost { splits, tlb_entries }) in with_cost() {
         say!("splits: {splits} leaves for {reason}, which took {tlb_entries} TLB entries more");
     }

@@ -4,9 +4,7 @@ use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{
-    Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, TableAttributes, Tree, Va, create_regions,
-};
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, TableAttributes, Tree, Va};
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY, Shared};
@@ -65,7 +63,7 @@ unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half
     let geometry = match max_leaf_shift {
         0 => geometry,
         shift if shift < page_shift => return Err(Invalid),
-        shift => geometry.with_largest_leaf(shift),
+        shift => geometry.with_largest_leaf(1u64.checked_shl(shift).unwrap_or(u64::MAX)),
     };
     let tables = TableAttributes::from_bits(table_attributes).ok_or(Invalid)?;
     Ok((geometry, half, tables))
@@ -238,7 +236,7 @@ pub unsafe extern "C" fn linmap_create(map: *mut Linmap, regions: *const LinmapR
         return 0;
     }
     // SAFETY: the caller's promise.
-    answer(unsafe { create_regions(&map.space, &kernel, regions::of(regions)) }.map(|_| ()))
+    answer(unsafe { map.space.on(&kernel).create_regions(regions::of(regions)) }.map(|_| ()))
 }
 
 /// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised. linmap_repaint changes

@@ -24,9 +24,9 @@ use crate::types::{LINMAP_LOCKS, Linmap, LinmapRegion};
 pub unsafe extern "C" fn linmap_add(map: *mut Linmap, region: *const LinmapRegion, flags: u32) -> i32 {
     let work = |map: &Map, kernel: &Kernel| {
         // SAFETY: the caller's promise.
-        let (hotplug, ram) = unsafe { hotplug(map, region) }?;
+        let (mut hotplug, ram) = unsafe { hotplug(map, kernel, region) }?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { hotplug.add(kernel, ram) }?)
+        Ok(unsafe { hotplug.add(ram) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, flags, work) }
@@ -44,9 +44,9 @@ pub unsafe extern "C" fn linmap_add(map: *mut Linmap, region: *const LinmapRegio
 pub unsafe extern "C" fn linmap_remove(map: *mut Linmap, region: *const LinmapRegion, flags: u32) -> i32 {
     let work = |map: &Map, kernel: &Kernel| {
         // SAFETY: the caller's promise.
-        let (hotplug, ram) = unsafe { hotplug(map, region) }?;
+        let (mut hotplug, ram) = unsafe { hotplug(map, kernel, region) }?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { hotplug.remove(kernel, ram) }?)
+        Ok(unsafe { hotplug.remove(ram) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, flags, work) }
@@ -61,15 +61,16 @@ pub unsafe extern "C" fn linmap_remove(map: *mut Linmap, region: *const LinmapRe
 /// # Safety
 ///
 /// The pointer is null or that of a region, to which nothing writes meanwhile.
-unsafe fn hotplug(
-    map: &Map,
+unsafe fn hotplug<'a>(
+    map: &'a Map,
+    kernel: &'a Kernel,
     region: *const LinmapRegion,
-) -> Result<(Hotplug<'_, LINMAP_LOCKS>, Range<Pa>), Invalid> {
+) -> Result<(Hotplug<'a, Kernel, LINMAP_LOCKS>, Range<Pa>), Invalid> {
     // SAFETY: the caller's promise.
     let checked = unsafe { checked(map.geometry(), region, 1) }?;
     let Region { va, oa, bytes, attributes, leaves } = regions::of(checked).next().ok_or(Invalid)?;
     // The last address may be the last of all.
     let end = oa.0.checked_add(bytes).ok_or(Invalid)?;
     let offset = va.0.wrapping_sub(oa.0);
-    Ok((Hotplug::of(&map.space, offset, oa..Pa(end), attributes).with_leaves(leaves), oa..Pa(end)))
+    Ok((Hotplug::of(map.space.on(kernel), offset, oa..Pa(end), attributes).with_leaves(leaves), oa..Pa(end)))
 }

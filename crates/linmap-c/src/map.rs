@@ -67,7 +67,7 @@ impl Map {
         Ok(kernel.with_reason(reason(flags)))
     }
 
-    pub(crate) const fn geometry(&self) -> Geometry {
+    pub(crate) fn geometry(&self) -> Geometry {
         self.space.geometry()
     }
 }

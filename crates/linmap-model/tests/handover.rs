@@ -46,7 +46,7 @@ fn changes_a_page(space: &SharedSpace, cpu: OnCpu<'_>, region: &Region) {
     ] {
         cpu.begins(space.root(), "protect", &[Expected::new(va, page, Some(Mapping::new(oa, attributes)))]);
         // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.protect(&cpu, va, 1, change) }.expect("a page that is mapped");
+        unsafe { space.on(&cpu).protect(va, 1, change) }.expect("a page that is mapped");
         cpu.done(true);
     }
 }
@@ -62,12 +62,12 @@ fn live_tables_are_taken_over_and_changed() {
             // SAFETY: live tables of this machine, that nothing else uses from now on.
             let space = unsafe { SharedSpace::from_live(&cpu, g, half, root) }.expect("pages of that size");
             let counted = linmap::Stats::of_runs(g, region.runs(g));
-            assert_eq!(space.stats(&cpu), counted, "{g:?}");
+            assert_eq!(space.on(&cpu).stats(), counted, "{g:?}");
             assert_eq!((space.root(), space.policy()), (root, Policy::Fixed));
             space.set_policy(Policy::Live);
             changes_a_page(&space, cpu, &region);
-            space.collapse(&cpu, region.va, region.bytes / g.page_size()).expect("a range of the half");
-            assert_eq!(space.stats(&cpu), counted, "{g:?}");
+            space.on(&cpu).collapse(region.va, region.bytes / g.page_size()).expect("a range of the half");
+            assert_eq!(space.on(&cpu).stats(), counted, "{g:?}");
             assert_eq!(model.in_use() as u64, counted.tables, "{g:?}");
             model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
         }
@@ -83,7 +83,7 @@ fn handed_back(g: Geometry, with_tlbi: bool) -> Result<(), Rule> {
     let space = unsafe { SharedSpace::from_live(&cpu, g, Half::Lower, root) }.expect("pages of that size");
     space.set_policy(Policy::Live);
     changes_a_page(&space, cpu, &region);
-    let stats = space.stats(&cpu);
+    let stats = space.on(&cpu).stats();
     let empty = cpu.empty_table();
     cpu.loads(Register::Ttbr0, empty);
     if with_tlbi {
@@ -130,9 +130,9 @@ fn what_was_handed_back_can_be_live_again() {
         cpu.loads(Register::Ttbr1, space.root());
         cpu.begins(space.root(), "graft", &[change(&region)]);
         // SAFETY: the model judges what becomes of these addresses.
-        let grafted = unsafe { space.graft(&cpu, again) };
+        let grafted = unsafe { space.on(&cpu).graft(again) };
         cpu.done(true);
-        assert_eq!((grafted, space.stats(&cpu)), (Ok(stats), stats), "{g:?}");
+        assert_eq!((grafted, space.on(&cpu).stats()), (Ok(stats), stats), "{g:?}");
         model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
     }
 }

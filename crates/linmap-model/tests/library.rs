@@ -2,7 +2,7 @@
 
 use linmap::{
     Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout, Leaves, Memory,
-    OaFormat, Pa, Rodata, Run, SharedSpace, Tlbi, Tree, Va, create, create_alone,
+    OaFormat, Pa, Rodata, Run, SharedSpace, Tlbi, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
@@ -37,7 +37,7 @@ fn creation_keeps_every_rule_at_every_geometry() {
             let model = Model::new(&setup).expect("a machine");
             let cpu = model.cpu(0);
             let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
-            let mut space = SharedSpace::adopt(tree);
+            let space = SharedSpace::adopt(tree);
             cpu.dsb(Dsb::Ishst);
             for n in 0..2 {
                 model.cpu(n).reports();
@@ -48,10 +48,10 @@ fn creation_keeps_every_rule_at_every_geometry() {
                 // Without locks, too, which changes nothing of what CPUs see.
                 let created = if g.va_bits() % 2 == 0 {
                     // SAFETY: the model judges what becomes of these addresses.
-                    unsafe { create(&space, &cpu, layout, leaves) }
+                    unsafe { space.on(&cpu).create(layout, leaves) }
                 } else {
                     // SAFETY: as above.
-                    unsafe { create_alone(&mut space, &cpu, layout, leaves) }
+                    unsafe { space.on(&cpu).create(layout, leaves) }
                 };
                 created.expect("frames enough");
                 cpu.done(true);
@@ -90,7 +90,7 @@ fn creation_without_frames_changes_nothing() {
             model.limit_frames(Some(frames));
             cpu.begins(space.root(), "create", &changes(layout.runs(Leaves::Largest), g));
             // SAFETY: the model judges what becomes of these addresses.
-            let created = unsafe { create(&space, &cpu, layout, Leaves::Largest) };
+            let created = unsafe { space.on(&cpu).create(layout, Leaves::Largest) };
             cpu.done(created.is_ok());
             match created {
                 Ok(stats) => return assert_eq!(u64::try_from(frames).unwrap(), stats.tables),

@@ -124,13 +124,13 @@ fn goes_on(space: &SharedSpace, cpu: OnCpu<'_>, g: Geometry) {
     space.set_policy(Policy::Park);
     cpu.begins(space.root(), "map", &range(Some(Mapping::new(pa, Attributes::RAM))));
     // SAFETY: the memory is the model's.
-    cpu.done(unsafe { space.map(&cpu, va, pages + 1, pa, Attributes::RAM) }.is_ok());
+    cpu.done(unsafe { space.on(&cpu).map(va, pages + 1, pa, Attributes::RAM) }.is_ok());
     cpu.begins(space.root(), "protect", &[Expected::new(va, page, Some(read_only))]);
     // SAFETY: as above.
-    cpu.done(unsafe { space.protect(&cpu, va, 1, Change::READ_ONLY) }.is_ok());
+    cpu.done(unsafe { space.on(&cpu).protect(va, 1, Change::READ_ONLY) }.is_ok());
     cpu.begins(space.root(), "unmap", &range(None));
     // SAFETY: as above.
-    cpu.done(unsafe { space.unmap(&cpu, va, pages + 1) }.is_ok());
+    cpu.done(unsafe { space.on(&cpu).unmap(va, pages + 1) }.is_ok());
 }
 
 /// A page is unmapped by hand, with its TLBI or without, and the library goes on: the log, and whether there was a breach.

@@ -15,13 +15,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // An empty live address space, into which the map is built.
     let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
     let space = SharedSpace::adopt(empty);
+    let platform = memory.platform();
+    let mut live = space.on(&platform);
     // SAFETY: no CPU uses these tables.
-    let stats = unsafe { linmap::create(&space, &memory.platform(), &layout, Leaves::Largest)? };
-    assert_eq!(stats, space.count(&memory.platform(), linmap::linear_range(geometry)));
+    let stats = unsafe { live.create(&layout, Leaves::Largest)? };
+    assert_eq!(stats, live.read(|reader| reader.count(linmap::linear_range(geometry))));
 
     let mut text = String::new();
-    let region = linmap::MarkedRange::linear_map(geometry);
-    space.dump(&memory.platform(), region, &mut text)?;
+    live.read(|reader| reader.dump(linmap::MarkedRange::linear_map(geometry), &mut text))?;
     println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
     Ok(())
 }

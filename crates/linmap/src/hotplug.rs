@@ -7,7 +7,7 @@
 use core::ops::Range;
 
 use crate::edit::{
-    Call, ChangeError, Editor, Guard, LiveVisitor, Stop, Survey, collapse, refusal, unmap_claimed,
+    Call, ChangeError, Editor, Guard, Live, LiveVisitor, Stop, Survey, collapse, refusal, unmap_claimed,
 };
 use crate::format::{
     Attributes, Descriptor, Entry, Leaf, LeafChange, Pa, Span, Unaligned, Va, in_place_bits,
@@ -15,14 +15,14 @@ use crate::format::{
 use crate::plan::{Layout, Leaves};
 use crate::platform::Platform;
 use crate::read::{Entries, visit_span};
-use crate::share::SharedSpace;
+use crate::share::Hold;
 
 /// The linear map of a live address space, whose RAM comes and goes.
 ///
 /// ```
 /// use linmap::host::HostMemory;
 /// use linmap::{
-///     SharedSpace, Geometry, Granule, Half, Hotplug, Layout, Leaves, OaFormat, Pa, Policy, Tree, create,
+///     SharedSpace, Geometry, Granule, Half, Hotplug, Layout, Leaves, OaFormat, Pa, Policy, Tree,
 /// };
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
@@ -33,25 +33,25 @@ use crate::share::SharedSpace;
 /// let mut ram = [Pa(0x4000_0000)..Pa(0x7fe0_0000)];
 /// let layout = Layout::of_ram(g, &mut ram)?;
 /// // SAFETY: no CPU uses these tables.
-/// unsafe { create(&space, &platform, &layout, Leaves::Largest)? };
-/// let at_boot = space.stats(&platform);
+/// unsafe { space.on(&platform).create(&layout, Leaves::Largest)? };
+/// let at_boot = space.on(&platform).stats();
 ///
 /// // The last 2 MiB of a gigabyte, and the gigabyte after it.
-/// let hotplug = Hotplug::new(&space, &layout);
+/// let mut hotplug = Hotplug::new(space.on(&platform), &layout);
 /// // SAFETY: as above.
-/// unsafe { hotplug.add(&platform, Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
-/// assert_eq!(space.stats(&platform).tables, 2, "two leaves of a gigabyte, in the table below the root");
+/// unsafe { hotplug.add(Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
+/// assert_eq!(space.on(&platform).stats().tables, 2, "two leaves of a gigabyte, in the table below the root");
 ///
 /// // SAFETY: as above.
-/// unsafe { hotplug.remove(&platform, Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
-/// assert_eq!(space.stats(&platform), at_boot);
+/// unsafe { hotplug.remove(Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
+/// assert_eq!(space.on(&platform).stats(), at_boot);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 ///
-/// `LOCKS` is that of the [space](SharedSpace).
-#[derive(Clone, Debug)]
-pub struct Hotplug<'s, const LOCKS: usize = 64> {
-    space: &'s SharedSpace<LOCKS>,
+/// `LOCKS` is that of the [space](crate::SharedSpace).
+#[derive(Debug)]
+pub struct Hotplug<'a, P: Platform, const LOCKS: usize = 64> {
+    live: Live<'a, Hold<'a, P, LOCKS>>,
     /// The value to add to a physical address, wrapping.
     offset: u64,
     /// The physical addresses that the linear map reaches.
@@ -61,32 +61,32 @@ pub struct Hotplug<'s, const LOCKS: usize = 64> {
     leaves: Option<Leaves>,
 }
 
-impl<'s, const LOCKS: usize> Hotplug<'s, LOCKS> {
+impl<'a, P: Platform, const LOCKS: usize> Hotplug<'a, P, LOCKS> {
     /// Returns the linear map that was laid out like this: RAM is added at the same offset, with the same attributes.
-    pub const fn new(space: &'s SharedSpace<LOCKS>, layout: &Layout<'_>) -> Self {
+    pub const fn new(live: Live<'a, Hold<'a, P, LOCKS>>, layout: &Layout<'_>) -> Self {
         let Range { start, end } = layout.mapped();
-        Self::of(space, layout.offset(), *start..*end, layout.ram_attributes())
+        Self::of(live, layout.offset(), *start..*end, layout.ram_attributes())
     }
 
     /// Does the same without a layout. `offset` is the value to add to a physical address, wrapping; `reach` are the physical
     /// addresses that the map can take in; RAM that comes and goes has these attributes.
     pub const fn of(
-        space: &'s SharedSpace<LOCKS>,
+        live: Live<'a, Hold<'a, P, LOCKS>>,
         offset: u64,
         reach: Range<Pa>,
         attributes: Attributes,
     ) -> Self {
-        Self { space, offset, reach, attributes, leaves: None }
+        Self { live, offset, reach, attributes, leaves: None }
     }
 
-    /// Adds RAM in these leaves from now on, whatever the policy, as [`create`](crate::create) does: large ones are
+    /// Adds RAM in these leaves from now on, whatever the policy, as [`create`](crate::Live::create) does: large ones are
     /// permitted where nothing changes their size later. RAM that is added in pages stays in pages
     /// ([`Attributes::STAYS_SPLIT`]).
-    pub const fn with_leaves(self, leaves: Leaves) -> Self {
+    pub fn with_leaves(self, leaves: Leaves) -> Self {
         Self { leaves: Some(leaves), ..self }
     }
 
-    /// Adds RAM: maps it as [`SharedSpace::map`] does, and then returns to larger leaves where it continues RAM that was
+    /// Adds RAM: maps it as [`Live::map`](crate::Live::map) does, and then returns to larger leaves where it continues RAM that was
     /// there. An empty range is permitted.
     ///
     /// Nothing merges if the policy or the CPUs do not permit live changes of size, nor with what is not RAM of the same
@@ -102,27 +102,27 @@ impl<'s, const LOCKS: usize> Hotplug<'s, LOCKS> {
     ///
     /// # Safety
     ///
-    /// The range is RAM, which may be read and written through the linear map, as [`create`](crate::create) asks. The
+    /// The range is RAM, which may be read and written through the linear map, as [`create`](crate::Live::create) asks. The
     /// platform is that of the tables.
-    pub unsafe fn add<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
+    pub unsafe fn add(&mut self, ram: Range<Pa>) -> Result<(), ChangeError> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
         let stays =
             if self.leaves == Some(Leaves::Pages) { Attributes::STAYS_SPLIT } else { Attributes::empty() };
-        let leaves = self.leaves.unwrap_or(self.space.tables().leaves());
+        let leaves = self.leaves.unwrap_or(self.live.caller.tables().leaves());
         let attributes = self.attributes.union(stays);
-        self.space.caller(platform).map((va, pages), (ram.start, attributes), leaves)?;
+        self.live.map_in((va, pages), (ram.start, attributes), leaves)?;
         if !stays.is_empty() {
             return Ok(());
         }
         let last = Va(ram.end.0.wrapping_add(self.offset).wrapping_sub(1));
-        self.join(platform, va);
+        self.join(va);
         // After the highest address comes 0.
-        last.0.checked_add(1).inspect(|next| self.join(platform, Va(*next)));
+        last.0.checked_add(1).inspect(|next| self.join(Va(*next)));
         Ok(())
     }
 
-    /// Removes RAM: unmaps it as [`SharedSpace::unmap`] does, if all of it is RAM as [`add`](Self::add) and
-    /// [`create`](crate::create) map it: valid, at its own address, with their attributes, whether in pages that stay so or
+    /// Removes RAM: unmaps it as [`Live::unmap`](crate::Live::unmap) does, if all of it is RAM as [`add`](Self::add) and
+    /// [`create`](crate::Live::create) map it: valid, at its own address, with their attributes, whether in pages that stay so or
     /// not. A leaf that reaches beyond the range is split; a table that becomes empty is given back. On return no TLB has any
     /// of it. An empty range is permitted.
     ///
@@ -135,19 +135,19 @@ impl<'s, const LOCKS: usize> Hotplug<'s, LOCKS> {
     /// # Safety
     ///
     /// Nothing uses these addresses, and no memory of the range is a table page of the map.
-    pub unsafe fn remove<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
+    pub unsafe fn remove(&mut self, ram: Range<Pa>) -> Result<(), ChangeError> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
-        let Some(span) = self.space.tables().owned_span(va, pages)? else { return Ok(()) };
-        let mut call = Call::new(self.space.caller(platform));
+        let Some(span) = self.live.caller.tables().owned_span(va, pages)? else { return Ok(()) };
+        let mut call = Call::new(self.live.caller);
         call.claim(span)?;
-        let mut plain = Plain { hotplug: self, span, found: Survey::default() };
+        let mut plain = Plain { ram: (self.offset, self.attributes), span, found: Survey::default() };
         call.pieces(span, |editor, piece| visit_span(editor, &editor.table_of(piece), piece, &mut plain))?;
         unmap_claimed(&mut call, span, &plain.found)
     }
 
     /// Returns the first address of RAM in the linear map, and its pages, unless it is empty.
     fn range(&self, ram: &Range<Pa>) -> Result<Option<(Va, u64)>, ChangeError> {
-        let g = self.space.geometry();
+        let g = self.live.caller.tables().geometry();
         let unaligned = |pa: &Pa| pa.0 & (g.page_size() - 1) != 0;
         if let Some(&pa) = [ram.start, ram.end].iter().find(|pa| unaligned(pa)) {
             return Err(ChangeError::Unaligned(Unaligned::Pa(pa)));
@@ -167,23 +167,23 @@ impl<'s, const LOCKS: usize> Hotplug<'s, LOCKS> {
     /// Merges leaves on both sides of an address, if they may merge. The RAM is mapped in any case. It has a frame of the stack of its
     /// own, which is gone while RAM is mapped.
     #[inline(never)]
-    fn join<P: Platform>(&self, platform: &P, va: Va) {
-        let (g, owned) = (self.space.geometry(), self.space.tables().owned());
+    fn join(&self, va: Va) {
+        let (g, owned) = (self.live.caller.tables().geometry(), self.live.caller.tables().owned());
         let largest = g.new_leaf_sizes()[0].bytes();
         let before = va.0.wrapping_sub(g.page_size());
         // No leaf has both where the largest begins.
-        if va.0 & (largest - 1) != 0 && owned.covers(before, va.0) && self.continues(platform, before, va.0) {
-            _ = collapse(self.space.caller(platform), Span { first: before, last: va.0 });
+        if va.0 & (largest - 1) != 0 && owned.covers(before, va.0) && self.continues(before, va.0) {
+            _ = collapse(self.live.caller, Span { first: before, last: va.0 });
         }
     }
 }
 
-impl<const LOCKS: usize> Hotplug<'_, LOCKS> {
+impl<P: Platform, const LOCKS: usize> Hotplug<'_, P, LOCKS> {
     /// Returns true if what is mapped at two addresses is RAM as it is added. What is beside RAM and not the same was mapped in
     /// its leaves for a reason, and stays in them.
-    fn continues<P: Platform>(&self, platform: &P, before: u64, va: u64) -> bool {
-        let g = self.space.geometry();
-        let is_ram = |va: u64| match self.space.entry(platform, Va(va)) {
+    fn continues(&self, before: u64, va: u64) -> bool {
+        let g = self.live.caller.tables().geometry();
+        let is_ram = |va: u64| match self.live.read(|reader| reader.entry(Va(va))) {
             Some((start, level, Entry::Leaf(leaf))) => {
                 let (oa, attributes) = (Pa(start.0.wrapping_sub(self.offset)), self.attributes);
                 let ram = Leaf { oa, attributes, valid: true, ..leaf };
@@ -197,21 +197,22 @@ impl<const LOCKS: usize> Hotplug<'_, LOCKS> {
 }
 
 /// Surveys a span that is removed, and checks that its leaves are RAM as it is added.
-struct Plain<'h, 's, const LOCKS: usize> {
-    hotplug: &'h Hotplug<'s, LOCKS>,
+struct Plain {
+    /// The value to add to a physical address, wrapping, and the attributes.
+    ram: (u64, Attributes),
     span: Span,
     found: Survey,
 }
 
-impl<G: Guard, const LOCKS: usize> LiveVisitor<G> for Plain<'_, '_, LOCKS> {
+impl<G: Guard> LiveVisitor<G> for Plain {
     type Stop = Stop;
 
     fn leaves(&mut self, editor: &Editor<'_, G>, at: Entries<'_>) -> Result<usize, Stop> {
         let Entries { table, index, last, entry: old } = at;
-        let (g, hotplug, va) = (editor.geometry, self.hotplug, table.va(index));
-        let oa = Pa(va.wrapping_sub(hotplug.offset));
+        let (g, (offset, attributes), va) = (editor.geometry, self.ram, table.va(index));
+        let oa = Pa(va.wrapping_sub(offset));
         let stays = Attributes::from_bits_retain(old.0).intersection(Attributes::STAYS_SPLIT);
-        let (attributes, contiguous) = (hotplug.attributes.union(stays), old.is_contiguous());
+        let (attributes, contiguous) = (attributes.union(stays), old.is_contiguous());
         let ram = |oa| Descriptor::leaf(Leaf { oa, attributes, contiguous, valid: true }, g, table.level);
         if !old.is_leaf(g, table.level) {
             return Err(refusal(va.max(self.span.first), table.level, old, g).into());

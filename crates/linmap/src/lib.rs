@@ -25,7 +25,7 @@
 #![doc = include_str!("../examples/host.rs")]
 //! ```
 //!
-//! The methods of [`SharedSpace`] change a live map. The life of a page:
+//! The methods of [`Live`] change a live map. The life of a page:
 //!
 //! ```
 #![doc = include_str!("../examples/page.rs")]
@@ -57,7 +57,10 @@ mod tests;
 
 pub use alias::{Aliased, Remaking};
 pub use build::{BuildError, Changes, SplitCost, Tree};
-pub use edit::{AdoptError, ChangeError, CreateError, GraftError, Reader, RemakeError, Reserved, Space};
+pub use edit::{
+    AdoptError, Alone, ChangeError, CreateError, Form, GraftError, Live, Reader, RemakeError, Reserved,
+    Space, Tables,
+};
 pub use format::{
     Attributes, Change, ChangeFlags, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half,
     Instruction, Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
@@ -81,8 +84,8 @@ pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
     count, count_collapsed, dump, dump_with, visit,
 };
-pub use repaint::{RepaintError, RootEntries};
-pub use share::{BlankSpace, Hidden, SharedSpace, create, create_alone, create_regions};
+pub use repaint::RepaintError;
+pub use share::{BlankSpace, Hidden, Hold, SharedSpace};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

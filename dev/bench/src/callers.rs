@@ -62,10 +62,10 @@ impl<const LOCKS: usize> Map<LOCKS> {
         {
             let (va, pa) = (Va(start + (first << 30)), Pa(first << 30));
             // SAFETY: no CPU uses these tables.
-            unsafe { map.space.map(&platform, va, length << 18, pa, Attributes::RAM) }.expect("room");
+            unsafe { map.space.on(&platform).map(va, length << 18, pa, Attributes::RAM) }.expect("room");
         }
         for gigabyte in 0..WINDOW {
-            map.space.split_to_pages(&platform, map.page(gigabyte, 0), 512).expect("room");
+            map.space.on(&platform).split_to_pages(map.page(gigabyte, 0), 512).expect("room");
         }
         map
     }
@@ -86,7 +86,7 @@ impl<const LOCKS: usize> Map<LOCKS> {
             let change = if page & 512 == 0 { Change::READ_ONLY } else { Change::WRITABLE };
             let first = self.page(gigabyte, page % 512);
             // SAFETY: no CPU uses these tables.
-            unsafe { self.space.protect(&platform, black_box(first), pages, change) }
+            unsafe { self.space.on(&platform).protect(black_box(first), pages, change) }
                 .expect("nothing to refuse");
         }
     }

@@ -93,7 +93,7 @@ extern "C" fn main() -> ! {
     let space = SharedSpace::adopt(upper);
     space.set_policy(decision.policy);
     // SAFETY: this is the only lock on the tables; RAM is RAM, and nobody writes to the kernel's text and constants.
-    let created = unsafe { linmap::create(&space, &Combined::new(&pool, &CPUS), &layout, decision.leaves()) };
+    let created = unsafe { space.on(&Combined::new(&pool, &CPUS)).create(&layout, decision.leaves()) };
     created.expect("table pages");
     // SAFETY: the linear map has all RAM.
     let memory: OffsetMemory<spin::Mutex<()>> = unsafe { pool.moved(RAM, layout.offset()) };
@@ -116,8 +116,11 @@ extern "C" fn main() -> ! {
     // SAFETY: as for the pool.
     let platform = unsafe { Combined::new(&memory, &CPUS) };
     // SAFETY: that a CPU still writes to the page is what this is about.
-    unsafe { space.protect(&platform, word, 1, Change::READ_ONLY) }.expect("a page of the linear map");
-    space.dump(&platform, MarkedRange::linear_map(GEOMETRY), &mut Console).expect("a console");
+    unsafe { space.on(&platform).protect(word, 1, Change::READ_ONLY) }.expect("a page of the linear map");
+    space
+        .on(&platform)
+        .read(|reader| reader.dump(MarkedRange::linear_map(GEOMETRY), &mut Console))
+        .expect("a console");
     STEP.store(word.0, Release);
     sleep()
 }

@@ -5,7 +5,8 @@
 //! next one is far away.
 
 use linmap::{
-    Aliased, Attributes, Entry, Half, Leaf, Level, Pa, Policy, Rodata, SharedSpace, Va, linear_range,
+    Aliased, Attributes, Entry, Half, Leaf, Level, Pa, Platform, Policy, Rodata, SharedSpace, Va,
+    linear_range,
 };
 
 use super::counted::has_room;
@@ -44,7 +45,7 @@ pub(super) fn measure(meter: &Meter<'_>) -> Option<[Option<u32>; 2]> {
     }
     areas.space.set_policy(Policy::Live);
     let of_blocks = areas.set_memory(row, pages);
-    let split = meter.unmeasured(|p| areas.space.split_to_pages(p, linear, pages));
+    let split = meter.unmeasured(|p| areas.space.on(p).split_to_pages(linear, pages));
     meter.tally.done(split, "the linear map cannot be split")?;
     let of_pages = areas.set_memory(row, pages);
     let holds = [of_blocks.max(of_pages), areas.set_memory(apart, scattered)];
@@ -62,18 +63,22 @@ struct Areas<'a> {
 impl Areas<'_> {
     fn map(&self, va: Va, pages: u64, oa: u64, attributes: Attributes) -> Option<()> {
         // SAFETY: no CPU uses the tables.
-        let mapped = self.meter.unmeasured(|p| unsafe { self.space.map(p, va, pages, Pa(oa), attributes) });
+        let mapped =
+            self.meter.unmeasured(|p| unsafe { self.space.on(p).map(va, pages, Pa(oa), attributes) });
         self.meter.tally.done(mapped, "an area cannot be mapped")
+    }
+
+    fn aliased<'s, P: Platform>(&'s self, platform: &'s P) -> Aliased<'s, P> {
+        Aliased::new(self.space.on(platform), self.linear.0, Rodata::Full)
     }
 
     /// Makes an area read-only with its aliases, and writable again.
     fn set_memory(&self, va: Va, pages: u64) -> Option<u32> {
-        let aliased = Aliased::new(&self.space, self.linear.0, Rodata::Full);
         // SAFETY: no CPU uses the tables.
-        let read_only = self.meter.hold(None, |p| unsafe { aliased.set_memory_ro(p, va, pages) });
+        let read_only = self.meter.hold(None, |p| unsafe { self.aliased(p).set_memory_ro(va, pages) });
         self.expect(va, pages, true);
         // SAFETY: as above.
-        let writable = self.meter.hold(None, |p| unsafe { aliased.set_memory_rw(p, va, pages) });
+        let writable = self.meter.hold(None, |p| unsafe { self.aliased(p).set_memory_rw(va, pages) });
         self.expect(va, pages, false);
         read_only.max(writable)
     }
@@ -82,7 +87,8 @@ impl Areas<'_> {
     fn expect(&self, va: Va, pages: u64, read_only: bool) {
         let g = self.meter.system.geometry;
         for va in [va, Va(va.0 + (pages - 1) * g.page_size())] {
-            let leaf = |va| match self.meter.unmeasured(|p| self.space.entry(p, va)) {
+            let leaf = |va| match self.meter.unmeasured(|p| self.space.on(p).read(|reader| reader.entry(va)))
+            {
                 Some((_, _, Entry::Leaf(leaf))) => leaf,
                 _ => Leaf { oa: Pa(0), attributes: Attributes::empty(), contiguous: false, valid: false },
             };

@@ -135,7 +135,8 @@ impl Bench<'_> {
         let becomes = |memory_type| {
             let (platform, remake) = (self.system.platform(), Remake::memory_type(memory_type));
             // SAFETY: the scratch range has no owner, and nobody accesses it.
-            let done = unsafe { space.remake(&platform, first, pages, remake, || Ok::<(), Infallible>(())) };
+            let done =
+                unsafe { space.on(&platform).remake(first, pages, remake, || Ok::<(), Infallible>(())) };
             done.map_err(ChangeError::from)
         };
         let change = || becomes(MemoryType::NORMAL_NC);
@@ -170,7 +171,7 @@ impl Bench<'_> {
     /// Counts a table of pages becoming a block again.
     fn count_collapse(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
         let System { space, .. } = self.system;
-        let split = || space.split_to_pages(&self.system.platform(), leaf.va, leaf.pages(self.system));
+        let split = || space.on(&self.system.platform()).split_to_pages(leaf.va, leaf.pages(self.system));
         // The last undoing leaves what the next one undoes.
         parking::again(split)?;
         self.count_change(name, leaf, || self.collapse(leaf), split)?;
@@ -209,12 +210,12 @@ impl Bench<'_> {
         let System { space, .. } = self.system;
         // SAFETY: the scratch range has no owner: nothing is executed from it, and only code that expects a fault
         // writes to it.
-        unsafe { space.protect(&self.system.platform(), va, pages, change) }
+        unsafe { space.on(&self.system.platform()).protect(va, pages, change) }
     }
 
     #[inline]
     fn collapse(&self, leaf: Leaf) -> Result<(), ChangeError> {
-        self.system.space.collapse(&self.system.platform(), leaf.va, leaf.pages(self.system))
+        self.system.space.on(&self.system.platform()).collapse(leaf.va, leaf.pages(self.system))
     }
 
     /// Checks that the map is what it was at boot, after many changes that were undone and one collapse.
@@ -244,8 +245,8 @@ impl Bench<'_> {
                 Err(e) => _ = failed.get_or_insert(e),
             }
         }
-        let collapsed = parking::again(|| space.collapse(&platform, self.start, pages));
-        let walked = space.count(&platform, linmap::linear_range(*g));
+        let collapsed = parking::again(|| space.on(&platform).collapse(self.start, pages));
+        let walked = space.on(&platform).read(|reader| reader.count(linmap::linear_range(*g)));
         if let Some(e) = failed.or(collapsed.err()) {
             say!("bench: {e}");
         }

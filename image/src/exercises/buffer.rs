@@ -98,10 +98,11 @@ impl<'a> Buffer<'a> {
         step: &dyn Fn() -> Result<(), Failed>,
     ) -> Result<(), RemakeError<Failed>> {
         let System { space, args, memory, .. } = self.system;
-        let aliased = Aliased::new(space, memory.layout.offset(), args.rodata).sharing_bits(shared);
         let platform = self.system.platform();
+        let mut aliased =
+            Aliased::new(space.on(&platform), memory.layout.offset(), args.rodata).sharing_bits(shared);
         // SAFETY: this exercise's memory, by its only two addresses; who reads it meanwhile expects a fault.
-        parking::again(|| unsafe { aliased.remake(&platform, self.va, PAGES, remake, step) })
+        parking::again(|| unsafe { aliased.remake(self.va, PAGES, remake, step) })
     }
 
     /// Returns the translations of a page at both addresses.
@@ -122,8 +123,8 @@ impl<'a> Buffer<'a> {
         let (space, platform) = (self.system.space, self.system.platform());
         let alias = self.alias(self.va);
         // SAFETY: its memory, which is Normal again.
-        parking::again(|| unsafe { space.set_tagged(&platform, alias, PAGES, true) })?;
-        parking::again(|| space.collapse(&platform, alias, PAGES))?;
+        parking::again(|| unsafe { space.on(&platform).set_tagged(alias, PAGES, true) })?;
+        parking::again(|| space.on(&platform).collapse(alias, PAGES))?;
         self.area.free(self.start);
         Ok(())
     }

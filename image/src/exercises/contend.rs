@@ -153,7 +153,7 @@ impl Test<'_> {
         };
         // SAFETY: the frame is this test's, of the linear map's memory type, and so is the address.
         let mapped =
-            unsafe { space.map(&self.system.platform(), self.page(n), 1, frame.pa(), Attributes::RAM) };
+            unsafe { space.on(&self.system.platform()).map(self.page(n), 1, frame.pa(), Attributes::RAM) };
         if self.tally.done(mapped, "a page cannot be mapped").is_none() {
             frames.give(frame);
             return None;
@@ -163,7 +163,7 @@ impl Test<'_> {
 
     fn unmap(&self, n: usize, frame: Frame) {
         // SAFETY: nothing else uses the address.
-        let unmapped = unsafe { self.system.space.unmap(&self.system.platform(), self.page(n), 1) };
+        let unmapped = unsafe { self.system.space.on(&self.system.platform()).unmap(self.page(n), 1) };
         if self.tally.done(unmapped, "a page cannot be unmapped").is_some() {
             self.system.frames.give(frame);
         }
@@ -190,7 +190,7 @@ impl Test<'_> {
         for number in 0..CHANGES {
             let change = if number.is_multiple_of(2) { Change::READ_ONLY } else { Change::WRITABLE };
             // SAFETY: the page is this CPU's alone, and only code that expects a fault writes to it.
-            let protect = || unsafe { space.protect(&platform, self.page(n), 1, change) };
+            let protect = || unsafe { space.on(&platform).protect(self.page(n), 1, change) };
             let changed = match control {
                 Some(control) => control.with(protect),
                 None => protect(),

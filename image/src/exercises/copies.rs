@@ -101,14 +101,16 @@ impl Copies<'_> {
 
     /// Counts a walk of all leaves.
     fn walk_all(&self, space: &SharedSpace) {
-        let (walked, window) = counted(self.system, || space.count(&self.system.platform(), (START, LAST)));
+        let (walked, window) = counted(self.system, || {
+            space.on(&self.system.platform()).read(|reader| reader.count((START, LAST)))
+        });
         self.tally.expect(walked == self.stats(space), "the tables hold something else");
         report::window("walk_all", &window, &[self.leaves(walked), ("tables", Some(walked.tables))]);
     }
 
     /// Counts a copy of the tables, in another tree.
     fn copy(&self, name: &str, source: &SharedSpace) -> Option<SharedSpace> {
-        let copy = || source.copy(&self.system.platform(), (START, LAST));
+        let copy = || source.on(&self.system.platform()).copy((START, LAST));
         self.tally.done(copy(), "1 GB cannot be copied")?.discard(self.system.frames);
         let (copied, window) = counted(self.system, copy);
         let copied = self.tally.done(copied, "1 GB cannot be copied").map(SharedSpace::adopt)?;
@@ -130,7 +132,7 @@ impl Copies<'_> {
     fn unmap(&self, space: &SharedSpace) {
         let (platform, before) = (self.system.platform(), self.stats(space));
         // SAFETY: the tables are in no TTBR, so nothing uses the addresses.
-        let unmap = || unsafe { space.unmap(&platform, START, self.pages()) };
+        let unmap = || unsafe { space.on(&platform).unmap(START, self.pages()) };
         let (done, window) = counted(self.system, unmap);
         let after = self.stats(space);
         if self.tally.done(done, "1 GB cannot be unmapped").is_none() {
@@ -142,7 +144,7 @@ impl Copies<'_> {
     }
 
     fn stats(&self, space: &SharedSpace) -> Stats {
-        space.stats(&self.system.platform())
+        space.on(&self.system.platform()).stats()
     }
 
     fn leaves(&self, stats: Stats) -> (&'static str, Option<u64>) {
@@ -181,10 +183,8 @@ impl<'a> Runs<'a> {
         self.behind = 0;
         self.found.clear();
         let (found, mut next) = (&mut self.found, Va(LAST.0 + 1));
-        let _ = self.space.visit(
-            &self.system.platform(),
-            (self.next, LAST),
-            |&linmap::Visited { va, level, entry, .. }| {
+        let _ = self.space.on(&self.system.platform()).read(|reader| {
+            reader.visit((self.next, LAST), |&linmap::Visited { va, level, entry, .. }| {
                 let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
                 let shift = self.system.geometry.level_shift(level);
                 let (contiguous, attributes) = (leaf.contiguous, leaf.attributes);
@@ -196,8 +196,8 @@ impl<'a> Runs<'a> {
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
-            },
-        );
+            })
+        });
         self.next = next;
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Costs<'a> {
 
     /// Gives back the table that is left for the next module.
     fn trim(&self) {
-        self.area.system.space.trim(&self.area.system.platform());
+        self.area.system.space.on(&self.area.system.platform()).trim();
     }
 
     // Out of line, as the next one: each is called several times, and is much code.
@@ -73,7 +73,7 @@ impl<'a> Costs<'a> {
     }
 
     fn tables(&self) -> Option<u64> {
-        Some(self.area.system.space.stats(&self.area.system.platform()).tables)
+        Some(self.area.system.space.on(&self.area.system.platform()).stats().tables)
     }
 
     #[inline(never)]

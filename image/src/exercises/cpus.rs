@@ -39,7 +39,7 @@ struct Work<'a> {
 /// Makes all CPUs work, alone and together. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let work = Work { system, jobs: [const { AtomicU64::new(0) }; cpu::MAX], wrong: AtomicU64::new(0) };
-    let before = system.space.stats(&system.platform());
+    let before = system.space.on(&system.platform()).stats();
     for cpu in cpu::running() {
         smp::on(cpu, &|cpu| work.introduce(cpu));
     }
@@ -93,11 +93,11 @@ impl Work<'_> {
         let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();
         let va = Va(area + cpu as u64 * geometry.page_size());
         // SAFETY: the frame is this CPU's, of the linear map's memory type, and so is the address.
-        let mapped = unsafe { space.map(&platform, va, 1, frame.pa(), Attributes::RAM) };
+        let mapped = unsafe { space.on(&platform).map(va, 1, frame.pa(), Attributes::RAM) };
         if mapped.is_ok() {
             self.expect(try_read(va) == Ok(value), cpu, "its page does not hold what was written");
             // SAFETY: nothing else uses the address.
-            unsafe { space.unmap(&platform, va, 1)? };
+            unsafe { space.on(&platform).unmap(va, 1)? };
             self.expect(is_unmapped(va), cpu, "its page can be read when it is not mapped");
         }
         frames.give(frame);
@@ -108,7 +108,7 @@ impl Work<'_> {
         for cpu in cpu::running() {
             self.expect(self.jobs[cpu].load(Relaxed) == 2, cpu, "not each job was done once");
         }
-        let after = self.system.space.stats(&self.system.platform());
+        let after = self.system.space.on(&self.system.platform()).stats();
         self.expect(after == *before, 0, "the map is not what it was");
         let (cpus, wrong) = (cpu::running().count(), self.wrong.load(Relaxed));
         let ok = report::check_frames(self.system) && wrong == 0;

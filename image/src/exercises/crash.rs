@@ -44,7 +44,10 @@ impl Test<'_> {
     }
 
     fn counted(&self) -> Stats {
-        self.system.space.count(&self.system.platform(), linear_range(self.system.geometry))
+        self.system
+            .space
+            .on(&self.system.platform())
+            .read(|reader| reader.count(linear_range(self.system.geometry)))
     }
 
     /// All of it is in single pages, and nothing else is for that reason.
@@ -58,9 +61,11 @@ impl Test<'_> {
         };
         let mut large = 0;
         let ends = (start, Va(start.0 + (reserved.size() - 1)));
-        let _ = space.visit(&self.system.platform(), ends, |&linmap::Visited { level, entry, .. }| {
-            large += u64::from(matches!(entry, Entry::Leaf(l) if l.contiguous || level != Level::PAGE));
-            core::ops::ControlFlow::Continue(())
+        let _ = space.on(&self.system.platform()).read(|reader| {
+            reader.visit(ends, |&linmap::Visited { level, entry, .. }| {
+                large += u64::from(matches!(entry, Entry::Leaf(l) if l.contiguous || level != Level::PAGE));
+                core::ops::ControlFlow::Continue(())
+            })
         });
         self.tally.expect(large == 0, format_args!("{large} of its leaves are not single pages"));
         let is_new = self.system.memory.crash.as_ref() == Some(range);
@@ -76,7 +81,7 @@ impl Test<'_> {
     /// Every seal after every other, tried on all CPUs.
     fn seals(&self, reserved: &Reserved) {
         let (space, platform) = (self.system.space, self.system.platform());
-        let (stats, before) = (space.stats(&platform), space.changes(&platform));
+        let (stats, before) = (space.on(&platform).stats(), space.on(&platform).changes());
         self.probe(reserved, Seal::Open);
         for seal in [
             Seal::Invalid,
@@ -93,10 +98,10 @@ impl Test<'_> {
             self.tally.done(crash::seal(self.system, seal), "a seal");
             self.probe(reserved, seal);
         }
-        let after = space.changes(&platform);
+        let after = space.on(&platform).changes();
         let resized = |c: &Changes| (c.splits, c.collapses, c.parkings);
         self.tally.expect(resized(&after) == resized(&before), "a seal has split, collapsed or parked");
-        self.tally.expect(space.stats(&platform) == stats, "a seal has changed leaves");
+        self.tally.expect(space.on(&platform).stats() == stats, "a seal has changed leaves");
     }
 
     /// Tries the first page, the last and one between, and the pages beside them, on each CPU.

@@ -71,24 +71,24 @@ impl All<'_> {
         let oa = Pa(first.map_or(0, |range| range.start.0 & !(START.0 - 1)));
         // SAFETY: no CPU uses the tables.
         self.meter
-            .hold(None, |p| unsafe { self.space.map(p, START, self.pages, oa, Attributes::KERNEL_DATA) })
+            .hold(None, |p| unsafe { self.space.on(p).map(START, self.pages, oa, Attributes::KERNEL_DATA) })
     }
 
     fn split(&self) -> Option<u32> {
-        self.meter.hold(None, |p| self.space.split_to_pages(p, START, self.pages))
+        self.meter.hold(None, |p| self.space.on(p).split_to_pages(START, self.pages))
     }
 
     /// From here on all is in pages.
     fn protect(&self) -> Option<u32> {
         let all = |change| {
             // SAFETY: no CPU uses the tables.
-            self.meter.hold(None, |p| unsafe { self.space.protect(p, START, self.pages, change) })
+            self.meter.hold(None, |p| unsafe { self.space.on(p).protect(START, self.pages, change) })
         };
         all(Change::READ_ONLY).max(all(Change::WRITABLE))
     }
 
     fn collapse(&self) -> Option<u32> {
-        self.meter.hold(None, |p| self.space.collapse(p, START, self.pages))
+        self.meter.hold(None, |p| self.space.on(p).collapse(START, self.pages))
     }
 
     /// From the largest leaves to pages, while others change.
@@ -96,7 +96,7 @@ impl All<'_> {
         let number = AtomicU64::new(0);
         let between = || self.change_a_page(number.fetch_add(1, Relaxed));
         let whole = (Va(0), Va((1 << self.meter.system.geometry.va_bits()) - 1));
-        self.meter.hold(Some(&between), |p| self.space.repaint(p, whole, &[]).map(|_| ()))
+        self.meter.hold(Some(&between), |p| self.space.on(p).repaint(whole, &[]).map(|_| ()))
     }
 
     /// Changes a page somewhere, unless it has to wait.
@@ -108,7 +108,7 @@ impl All<'_> {
         let va = Va(START.0 + (page << self.meter.system.geometry.page_shift()));
         let change = if number.is_multiple_of(2) { Change::READ_ONLY } else { Change::WRITABLE };
         // SAFETY: no CPU uses the tables.
-        let changed = self.meter.unmeasured(|p| unsafe { self.space.protect(p, va, 1, change) });
+        let changed = self.meter.unmeasured(|p| unsafe { self.space.on(p).protect(va, 1, change) });
         if !matches!(changed, Err(ChangeError::Busy { .. })) {
             self.meter.tally.done(changed, "a page cannot be changed meanwhile");
         }
@@ -116,6 +116,6 @@ impl All<'_> {
 
     fn unmap(&self) -> Option<u32> {
         // SAFETY: no CPU uses the tables.
-        self.meter.hold(None, |p| unsafe { self.space.unmap(p, START, self.pages) })
+        self.meter.hold(None, |p| unsafe { self.space.on(p).unmap(START, self.pages) })
     }
 }

@@ -8,7 +8,7 @@ use core::ops::Range;
 
 use linmap::{
     ChangeError, CreateError, Frame, Half, Hotplug, Layout, LayoutError, Leaves, Pa, Policy, SharedSpace,
-    Stats, Tree, create,
+    Stats, Tree,
 };
 
 use super::counted::{counted, has_room};
@@ -107,7 +107,7 @@ fn created(
     let mut ram = [ram];
     let layout = layout(system, &mut ram)?;
     // SAFETY: no CPU is on these tables.
-    let create = || unsafe { create(space, &system.platform(), &layout, leaves) };
+    let create = || unsafe { space.on(&system.platform()).create(&layout, leaves) };
     let (done, window) = counted(system, create);
     done.map(|_| window).map_err(Wrong::Create)
 }
@@ -120,14 +120,14 @@ fn layout<'r>(system: &System<'_>, ram: &'r mut [Range<Pa>]) -> Result<Layout<'r
 /// Adds RAM and removes it, and counts both.
 fn comes_and_goes(system: &System<'_>, space: &SharedSpace, ram: &Range<Pa>) -> Result<[Window; 2], Wrong> {
     let (platform, mut before) = (system.platform(), [BEFORE]);
-    let hotplug = Hotplug::new(space, &layout(system, &mut before)?);
-    let stats = space.stats(&platform);
+    let mut hotplug = Hotplug::new(space.on(&platform), &layout(system, &mut before)?);
+    let stats = space.on(&platform).stats();
     // SAFETY: no CPU is on these tables.
-    let (added, adding) = counted(system, || unsafe { hotplug.add(&platform, ram.clone()) });
+    let (added, adding) = counted(system, || unsafe { hotplug.add(ram.clone()) });
     added.map_err(Wrong::Change)?;
     // SAFETY: as above.
-    let (removed, removing) = counted(system, || unsafe { hotplug.remove(&platform, ram.clone()) });
+    let (removed, removing) = counted(system, || unsafe { hotplug.remove(ram.clone()) });
     removed.map_err(Wrong::Change)?;
-    let left = space.stats(&platform);
+    let left = space.on(&platform).stats();
     if left == stats { Ok([adding, removing]) } else { Err(Wrong::Left(left)) }
 }

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use linmap::{Change, ChangeError, Hotplug, Pa, Policy, Stats, Va};
+use linmap::{Change, ChangeError, Hotplug, Pa, Platform, Policy, Stats, Va};
 
 use super::scratch::scratch;
 use super::tally::Tally;
@@ -16,6 +16,11 @@ use crate::{parking, smp};
 /// The number of parts that go and come.
 const PARTS: u64 = 12;
 
+/// Returns the linear map, whose RAM comes and goes.
+pub(super) fn hotplug<'a, P: Platform>(system: &'a System<'_>, platform: &'a P) -> Hotplug<'a, P> {
+    Hotplug::new(system.space.on(platform), &system.memory.layout)
+}
+
 /// Tries all of it. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
@@ -23,8 +28,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         return true;
     }
     let tally = Tally::start("hotplug", system);
-    let hotplug = Hotplug::new(system.space, &system.memory.layout);
-    let test = Test { system, tally: &tally, hotplug, all: range.clone() };
+    let test = Test { system, tally: &tally, all: range.clone() };
     let (mut went, mut refused) = (0, 0);
     for part in test.parts() {
         match test.goes_and_comes(&part) {
@@ -43,7 +47,6 @@ pub(super) fn run(system: &System<'_>) -> bool {
 struct Test<'a> {
     system: &'a System<'a>,
     tally: &'a Tally<'a>,
-    hotplug: Hotplug<'a>,
     all: Range<Pa>,
 }
 
@@ -74,7 +77,7 @@ impl Test<'_> {
     }
 
     fn stats(&self) -> Stats {
-        self.system.space.stats(&self.system.platform())
+        self.system.space.on(&self.system.platform()).stats()
     }
 
     /// The first, a middle and the last page of a range.
@@ -87,13 +90,13 @@ impl Test<'_> {
     #[inline(never)]
     fn remove(&self, part: &Range<Pa>) -> Result<(), ChangeError> {
         // SAFETY: memory without an owner; its readers expect a fault.
-        parking::again(|| unsafe { self.hotplug.remove(&self.system.platform(), part.clone()) })
+        parking::again(|| unsafe { hotplug(self.system, &self.system.platform()).remove(part.clone()) })
     }
 
     #[inline(never)]
     fn add(&self, part: &Range<Pa>) -> Result<(), ChangeError> {
         // SAFETY: it is RAM, and was in the linear map before.
-        parking::again(|| unsafe { self.hotplug.add(&self.system.platform(), part.clone()) })
+        parking::again(|| unsafe { hotplug(self.system, &self.system.platform()).add(part.clone()) })
     }
 
     /// Removes a part and adds it again. Returns false if a leaf would have to change its size, and may not.
@@ -159,9 +162,9 @@ impl Test<'_> {
         let System { space, .. } = self.system;
         let va = self.va(self.pages(&self.all)[1]);
         for (to, back) in [(Change::READ_ONLY, Change::WRITABLE), (Change::INVALID, Change::VALID)] {
+            let platform = self.system.platform();
             // SAFETY: memory without an owner.
-            let protect =
-                |change| parking::again(|| unsafe { space.protect(&self.system.platform(), va, 1, change) });
+            let protect = |change| parking::again(|| unsafe { space.on(&platform).protect(va, 1, change) });
             match protect(to) {
                 Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => continue,
                 changed => _ = self.tally.done(changed, "a page is not changed"),
@@ -171,7 +174,7 @@ impl Test<'_> {
             self.tally.expect(right, format_args!("a special page, and the removal said {removed:?}"));
             self.tally.expect(self.stats() == before, "a refusal has changed leaves");
             self.tally.done(protect(back), "a page is not changed back");
-            let collapsed = parking::again(|| space.collapse(&self.system.platform(), va, 1));
+            let collapsed = parking::again(|| space.on(&self.system.platform()).collapse(va, 1));
             self.tally.done(collapsed, "a page does not merge");
         }
     }

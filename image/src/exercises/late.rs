@@ -88,7 +88,7 @@ impl Test<'_> {
     }
 
     fn map(&self) -> Map {
-        let stats = self.system.space.stats(&self.system.platform());
+        let stats = self.system.space.on(&self.system.platform()).stats();
         (stats, Leaf::at(self.system, self.page), self.system.pages_in_use())
     }
 
@@ -97,7 +97,7 @@ impl Test<'_> {
         let System { space, .. } = self.system;
         if self.takes_parking() {
             // SAFETY: memory without an owner.
-            return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
+            return unsafe { space.on(&self.system.platform()).protect(self.page, 1, Change::READ_ONLY) };
         }
         HARDWARE.call().and_then(|()| self.park_at_once()).map_err(|_| ChangeError::CannotPark)
     }
@@ -146,9 +146,9 @@ impl Test<'_> {
         if takes_parking {
             let (space, platform) = (self.system.space, self.system.platform());
             // SAFETY: memory without an owner.
-            let change = || unsafe { space.protect(&platform, self.page, 1, Change::WRITABLE) };
+            let change = || unsafe { space.on(&platform).protect(self.page, 1, Change::WRITABLE) };
             self.tally.done(parking::again(change), "writable");
-            self.tally.done(parking::again(|| space.collapse(&platform, self.page, 1)), "collapse");
+            self.tally.done(parking::again(|| space.on(&platform).collapse(self.page, 1)), "collapse");
         }
         self.tally.expect(self.map() == before, "the map is not what it was");
         self.reach(OVER);

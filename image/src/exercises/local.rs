@@ -56,11 +56,13 @@ impl Test<'_> {
     fn leaves(&self) -> [u64; 2] {
         let mut leaves = [0; 2];
         let range = linmap::linear_range(self.system.geometry);
-        _ = self.system.space.visit(&self.system.platform(), range, |seen| {
-            if let Entry::Leaf(leaf) = seen.entry {
-                leaves[usize::from(leaf.attributes.contains(Attributes::NOT_GLOBAL))] += 1;
-            }
-            ControlFlow::Continue(())
+        _ = self.system.space.on(&self.system.platform()).read(|reader| {
+            reader.visit(range, |seen| {
+                if let Entry::Leaf(leaf) = seen.entry {
+                    leaves[usize::from(leaf.attributes.contains(Attributes::NOT_GLOBAL))] += 1;
+                }
+                ControlFlow::Continue(())
+            })
         });
         leaves
     }
@@ -73,7 +75,7 @@ impl Test<'_> {
         // SAFETY: permissions stay, and no CPU uses another ASID.
         let made = parking::again(|| unsafe {
             let platform = self.system.platform();
-            space.change(&platform, first, pages, Change::NOT_GLOBAL, ChangeFlags::SKIP_HOLES)
+            space.on(&platform).change(first, pages, Change::NOT_GLOBAL, ChangeFlags::SKIP_HOLES)
         });
         self.tally.done(made, "the map does not become local");
         self.tally.expect(
@@ -91,13 +93,13 @@ impl Test<'_> {
         for change in [Change::READ_ONLY, Change::WRITABLE, Change::INVALID, Change::VALID] {
             // SAFETY: memory without an owner, and not a word that another CPU uses.
             let done =
-                parking::again(|| unsafe { space.protect(&self.system.platform(), middle, 1, change) });
+                parking::again(|| unsafe { space.on(&self.system.platform()).protect(middle, 1, change) });
             let refused = matches!(done, Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }));
             self.tally.expect(done.is_ok() || refused, format_args!("{change:?}: {done:?}"));
             self.tally.expect(self.leaves()[0] == 0, format_args!("{change:?} makes a leaf global"));
         }
         let pages = self.bytes >> g.page_shift();
-        let merged = parking::again(|| space.collapse(&self.system.platform(), self.start, pages));
+        let merged = parking::again(|| space.on(&self.system.platform()).collapse(self.start, pages));
         self.tally.done(merged, "nothing merges");
     }
 

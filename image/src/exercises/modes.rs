@@ -60,7 +60,7 @@ struct Test<'a> {
 
 impl Test<'_> {
     fn changes(&self) -> Changes {
-        self.system.space.changes(&self.system.platform())
+        self.system.space.on(&self.system.platform()).changes()
     }
 
     /// Reads the promise of each CPU, and decides again.
@@ -85,7 +85,11 @@ impl Test<'_> {
 
     /// The leaves are those that the policy plans.
     fn judge_leaves(&self) {
-        let counted = self.system.space.count(&self.system.platform(), linear_range(self.system.geometry));
+        let counted = self
+            .system
+            .space
+            .on(&self.system.platform())
+            .read(|reader| reader.count(linear_range(self.system.geometry)));
         self.tally
             .expect(counted == self.system.stats(), "the map does not have the counts that it should have");
         let crash = crash::reserved(self.system).map(|reserved| reserved.range().clone());
@@ -99,12 +103,12 @@ impl Test<'_> {
     fn judge_change(&self, cpu: usize) {
         let (space, platform) = (self.system.space, self.system.platform());
         let (leaf, stats, before) =
-            (Leaf::at(self.system, self.page), space.stats(&platform), self.changes());
+            (Leaf::at(self.system, self.page), space.on(&platform).stats(), self.changes());
         let is_large = leaf.is_some_and(|leaf| leaf.pages(self.system) > 1);
         let refused = is_large && space.policy() == Policy::Fixed;
         self.probe(false);
         // SAFETY: memory without an owner.
-        let change = |change| parking::again(|| unsafe { space.protect(&platform, self.page, 1, change) });
+        let change = |change| parking::again(|| unsafe { space.on(&platform).protect(self.page, 1, change) });
         smp::on(cpu, &|_| {
             let result = change(Change::READ_ONLY);
             let right = match result {
@@ -121,11 +125,11 @@ impl Test<'_> {
             if !refused {
                 self.tally.done(change(Change::WRITABLE), "writable");
             }
-            self.tally.done(parking::again(|| space.collapse(&platform, self.page, 1)), "collapse");
+            self.tally.done(parking::again(|| space.on(&platform).collapse(self.page, 1)), "collapse");
         });
         self.probe(false);
         self.tally.expect(Leaf::at(self.system, self.page) == leaf, "another leaf than before");
-        self.tally.expect(space.stats(&platform) == stats, "other leaves than before");
+        self.tally.expect(space.on(&platform).stats() == stats, "other leaves than before");
         // A leaf that was split through several levels comes back level by level.
         let (splits, collapses) =
             (changed.splits - before.splits, self.changes().collapses - changed.collapses);

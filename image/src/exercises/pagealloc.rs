@@ -40,7 +40,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         test.on_all_cpus();
         test.check_all(|_| true);
         tally.done(test.pin(false), "the range cannot be unpinned");
-        let collapse = || system.space.collapse(&system.platform(), start, TOGETHER);
+        let collapse = || system.space.on(&system.platform()).collapse(start, TOGETHER);
         tally.done(parking::again(collapse), "the range cannot collapse");
     }
     let rounds = test.rounds.load(Relaxed);
@@ -70,10 +70,10 @@ impl Test<'_> {
         let platform = self.system.platform();
         match pinned {
             true => {
-                let pin = || self.space.pin(&platform, self.start, TOGETHER);
+                let pin = || self.space.on(&platform).pin(self.start, TOGETHER);
                 cpu::because(Reason::GUARD, || parking::again(pin))
             }
-            false => self.space.unpin(&platform, self.start, TOGETHER),
+            false => self.space.on(&platform).unpin(self.start, TOGETHER),
         }
     }
 
@@ -112,11 +112,18 @@ impl Test<'_> {
     #[inline(always)]
     fn set_page_valid(&self, n: u64, valid: bool) -> Result<(), ChangeError> {
         // SAFETY: memory without an owner; only code that expects a fault accesses a page that is not valid.
-        unsafe { self.space.set_page_valid(&self.system.platform(), self.page(n), valid) }
+        unsafe {
+            self.space.on(&self.system.platform()).change(
+                self.page(n),
+                1,
+                if valid { Change::VALID } else { Change::INVALID },
+                ChangeFlags::LATER,
+            )
+        }
     }
 
     fn flush(&self, first: u64, pages: u64) -> Result<(), ChangeError> {
-        self.space.flush(&self.system.platform(), self.page(first), pages)
+        self.space.on(&self.system.platform()).flush(self.page(first), pages)
     }
 
     /// All of them by one call.
@@ -124,7 +131,12 @@ impl Test<'_> {
         let change = |change| {
             // SAFETY: as for `set_page_valid`.
             unsafe {
-                self.space.change(&self.system.platform(), self.start, TOGETHER, change, ChangeFlags::LATER)
+                self.space.on(&self.system.platform()).change(
+                    self.start,
+                    TOGETHER,
+                    change,
+                    ChangeFlags::LATER,
+                )
             }
         };
         // Once before it is counted.

@@ -84,7 +84,7 @@ impl Test<'_> {
         let refused = self.buffer.remake(remake, self.bit, &|| self.calls(true));
         let space = self.buffer.system.space;
         let is_out = [self.buffer.va, self.buffer.alias(self.buffer.va)].iter().all(|va| {
-            let said = space.remaking(&self.buffer.system.platform(), *va);
+            let said = space.on(&self.buffer.system.platform()).remaking(*va);
             said == Some(Remaking::Failed) && matches!(try_read(*va), Err(Fault::Translation(_)))
         });
         let is = matches!(refused, Err(RemakeError::Step { error: Failed::OnPurpose, .. }));

@@ -101,7 +101,7 @@ impl Test<'_> {
         let lead = |pa| {
             // SAFETY: the window is this test's, and the memory nobody's at this moment.
             parking::again(|| unsafe {
-                space.remake(&platform, self.window, PAGES, Remake::to(pa), || Ok::<(), Infallible>(()))
+                space.on(&platform).remake(self.window, PAGES, Remake::to(pa), || Ok::<(), Infallible>(()))
             })
             .map_err(|e| Failed::Window(e.into()))
         };
@@ -138,7 +138,7 @@ impl Test<'_> {
         let wanted = Remake::memory_type(TYPES[round as usize % 2]);
         let failed = self.buffer.remake(wanted, 0, &|| Err(Failed::OnPurpose));
         let va = self.buffer.page(round % PAGES);
-        let said = space.remaking(&platform, va) == Some(Remaking::Failed);
+        let said = space.on(&platform).remaking(va) == Some(Remaking::Failed);
         let is_out = [va, self.buffer.alias(va)]
             .iter()
             .all(|at| matches!(try_read(*at), Err(Fault::Translation(_))) && translate(*at).is_none());
@@ -146,7 +146,8 @@ impl Test<'_> {
         self.tally.expect(expected && said && is_out, "a failed step does not leave the buffer out");
         let back = self.buffer.remake(Remake::NONE, 0, &|| Ok(()));
         self.tally.done(back, "the buffer does not come back");
-        self.tally.expect(space.remaking(&platform, va).is_none(), "the buffer is back, and said to be out");
+        self.tally
+            .expect(space.on(&platform).remaking(va).is_none(), "the buffer is back, and said to be out");
     }
 
     /// Uses a page beside the buffer at both of its addresses, and reads the buffer.
@@ -165,7 +166,7 @@ impl Test<'_> {
                 Ok(value) => _ = self.tally.expect(value == va.0, "the buffer holds something else"),
                 Err(Fault::Translation(_)) => {
                     self.faults.fetch_add(1, Relaxed);
-                    self.told.fetch_add(u64::from(space.remaking(&platform, va).is_some()), Relaxed);
+                    self.told.fetch_add(u64::from(space.on(&platform).remaking(va).is_some()), Relaxed);
                 }
                 Err(fault) => _ = self.tally.expect(false, format_args!("{va}: {fault}")),
             }

@@ -44,13 +44,13 @@ fn count_beside(tally: &Tally<'_>, system: &System<'_>, va: Va, frame: &Frame) {
 fn map(tally: &Tally<'_>, system: &System<'_>, va: Va, frame: &Frame) -> bool {
     let pa: Pa = frame.pa();
     // SAFETY: the addresses are this exercise's, which accesses nothing through them. The attributes are those of the linear map.
-    let mapped = unsafe { system.space.map(&system.platform(), va, 1, pa, Attributes::RAM) };
+    let mapped = unsafe { system.space.on(&system.platform()).map(va, 1, pa, Attributes::RAM) };
     tally.done(mapped, "a page cannot be mapped").is_some()
 }
 
 #[inline]
 fn unmap(tally: &Tally<'_>, system: &System<'_>, va: Va) -> bool {
     // SAFETY: nothing uses the address.
-    let unmapped = unsafe { system.space.unmap(&system.platform(), va, 1) };
+    let unmapped = unsafe { system.space.on(&system.platform()).unmap(va, 1) };
     tally.done(unmapped, "a page cannot be unmapped").is_some()
 }

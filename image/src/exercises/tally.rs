@@ -48,7 +48,7 @@ impl<'a> Tally<'a> {
     }
 
     fn held(system: &System<'_>) -> (Stats, u64, usize) {
-        (system.space.stats(&system.platform()), system.pages_in_use(), Area::taken())
+        (system.space.on(&system.platform()).stats(), system.pages_in_use(), Area::taken())
     }
 
     /// Reports a mistake unless `holds`. Returns `holds`.
@@ -104,7 +104,7 @@ impl<'a> Tally<'a> {
     ) -> bool {
         let took = now().wrapping_sub(self.began).saturating_mul(1000) / counter_frequency().max(1);
         Area::of(self.system).purge();
-        self.system.space.trim(&self.system.platform());
+        self.system.space.on(&self.system.platform()).trim();
         self.expect(
             Self::held(self.system) == self.before,
             format_args!("{:?} instead of {:?}", Self::held(self.system), self.before),

@@ -53,7 +53,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         lookups: AtomicU64::new(0),
         wrong: AtomicU64::new(0),
     };
-    let before = system.space.stats(&system.platform());
+    let before = system.space.on(&system.platform()).stats();
     smp::on_all(&|cpu| if cpu == 0 { work.first() } else { work.other(cpu) });
     work.judge(&before)
 }
@@ -76,7 +76,7 @@ impl Work<'_> {
     fn protect(&self, cpu: usize, va: Va, change: Change) -> bool {
         let System { space, .. } = self.system;
         // SAFETY: the page is this CPU's alone, which does not write to it while it is read-only.
-        match parking::again(|| unsafe { space.protect(&self.system.platform(), va, 1, change) }) {
+        match parking::again(|| unsafe { space.on(&self.system.platform()).protect(va, 1, change) }) {
             Ok(()) => {
                 self.changes.fetch_add(1, Relaxed);
                 true
@@ -103,7 +103,7 @@ impl Work<'_> {
                 self.expect(refused, 0, "its page can be written while it is read-only");
                 self.protect(0, page, Change::WRITABLE);
             }
-            let collapse = || space.collapse(&self.system.platform(), self.start, self.pages);
+            let collapse = || space.on(&self.system.platform()).collapse(self.start, self.pages);
             if let Err(e) = parking::again(collapse) {
                 self.expect(false, 0, "the range cannot collapse");
                 say!("together: {e}");
@@ -144,7 +144,7 @@ impl Work<'_> {
     fn is_mapped(&self, va: Va) -> bool {
         let System { space, memory, .. } = self.system;
         let memory = va.0.wrapping_sub(memory.layout.offset());
-        match space.entry(&self.system.platform(), va) {
+        match space.on(&self.system.platform()).read(|reader| reader.entry(va)) {
             Some((start, _, Entry::Leaf(leaf))) => leaf.valid && leaf.oa.0 + (va.0 - start.0) == memory,
             _ => false,
         }
@@ -153,15 +153,15 @@ impl Work<'_> {
     fn judge(&self, before: &Stats) -> bool {
         let System { space, .. } = self.system;
         let platform = self.system.platform();
-        let collapsed = parking::again(|| space.collapse(&platform, self.start, self.pages));
+        let collapsed = parking::again(|| space.on(&platform).collapse(self.start, self.pages));
         self.expect(collapsed.is_ok(), 0, "the range cannot collapse in the end");
-        let (after, walked) = (space.stats(&platform), report::walked(self.system));
+        let (after, walked) = (space.on(&platform).stats(), report::walked(self.system));
         self.expect(after == *before, 0, "the counts are not what they were");
         self.expect(walked == after, 0, "the counts are not what the tables hold");
         let [changes, accesses, lookups, wrong] =
             [&self.changes, &self.accesses, &self.lookups, &self.wrong].map(|n| n.load(Relaxed));
         let ok = wrong == 0 && (changes != 0 || space.policy() == Policy::Fixed);
-        let (cpus, changed) = (cpu::running().count(), space.changes(&platform));
+        let (cpus, changed) = (cpu::running().count(), space.on(&platform).changes());
         say!(
             "together: {cpus} CPUs changed {changes} pages, wrote {accesses} times and looked up {lookups} pages; {} splits, {} collapses, {} parkings",
             changed.splits,

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use linmap::{Attributes, Change, ChangeError, Memory, Pa, Va};
+use linmap::{Attributes, Change, ChangeError, ChangeFlags, Memory, Pa, Va};
 
 use super::scratch::{scratch, unused_gigabyte};
 use crate::console::say;
@@ -61,7 +61,7 @@ fn map(system: &System<'_>, cpu: usize) -> Result<(), ChangeError> {
     let pa = Pa(first + ((cpu as u64) << system.geometry.page_shift()));
     let (space, platform, va) = (system.space, system.platform(), page(system, cpu));
     // SAFETY: the address is this CPU's alone. Memory without an owner, mapped as the linear map has it; nothing accesses it here.
-    unsafe { space.map(&platform, va, 1, pa, Attributes::RAM) }
+    unsafe { space.on(&platform).map(va, 1, pa, Attributes::RAM) }
 }
 
 fn change(system: &System<'_>, cpu: usize) -> Result<(), ChangeError> {
@@ -71,10 +71,10 @@ fn change(system: &System<'_>, cpu: usize) -> Result<(), ChangeError> {
     }
     // SAFETY: nothing accesses the page.
     unsafe {
-        space.protect(&platform, va, 1, Change::READ_ONLY)?;
-        space.protect(&platform, va, 1, Change::WRITABLE)?;
-        space.set_page_valid(&platform, va, false)?;
-        space.flush(&platform, va, 1)?;
-        space.set_page_valid(&platform, va, true)
+        space.on(&platform).protect(va, 1, Change::READ_ONLY)?;
+        space.on(&platform).protect(va, 1, Change::WRITABLE)?;
+        space.on(&platform).change(va, 1, Change::INVALID, ChangeFlags::LATER)?;
+        space.on(&platform).flush(va, 1)?;
+        space.on(&platform).change(va, 1, Change::VALID, ChangeFlags::LATER)
     }
 }

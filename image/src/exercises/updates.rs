@@ -64,13 +64,13 @@ impl Test<'_> {
         let changes = [clean, Change::new(Attributes::DIRTY_MANAGED, Attributes::empty())];
         for change in changes.into_iter().flatten() {
             // SAFETY: this test's page.
-            let refused = unsafe { space.protect(&platform, self.va, 1, change) };
+            let refused = unsafe { space.on(&platform).protect(self.va, 1, change) };
             let is = matches!(refused, Err(ChangeError::HardwareUpdated { va }) if va == self.va);
             self.tally.expect(is, format_args!("{change:?} is not refused, but {refused:?}"));
         }
         let without = Attributes::RAM.difference(Attributes::ACCESSED);
         // SAFETY: nothing is mapped.
-        let refused = unsafe { space.map(&platform, self.va, 1, Pa(0), without) };
+        let refused = unsafe { space.on(&platform).map(self.va, 1, Pa(0), without) };
         let is = matches!(refused, Err(ChangeError::HardwareUpdated { .. }));
         self.tally.expect(is, format_args!("a page without its access flag is not refused, but {refused:?}"));
     }
@@ -107,9 +107,11 @@ impl Test<'_> {
 
     fn entry(&self) -> Option<(Slot, Descriptor)> {
         let (mut found, range) = (None, (self.va, self.va));
-        _ = self.system.space.visit(&self.system.platform(), range, |seen| {
-            found = (seen.level == linmap::Level::PAGE).then_some((seen.slot, seen.descriptor));
-            ControlFlow::Continue(())
+        _ = self.system.space.on(&self.system.platform()).read(|reader| {
+            reader.visit(range, |seen| {
+                found = (seen.level == linmap::Level::PAGE).then_some((seen.slot, seen.descriptor));
+                ControlFlow::Continue(())
+            })
         });
         found
     }
@@ -123,7 +125,7 @@ impl Test<'_> {
     fn put(&self, slot: Slot, new: Descriptor) {
         let (space, platform) = (&self.system.space, self.system.platform());
         // SAFETY: this test's page, which nobody uses meanwhile.
-        let out = unsafe { space.set_valid(&platform, self.va, 1, false) };
+        let out = unsafe { space.on(&platform).set_valid(self.va, 1, false) };
         self.tally.done(out, "the page does not go out");
         // SAFETY: as above; no TLB holds what is there.
         unsafe { self.system.frames.store(slot, new) };

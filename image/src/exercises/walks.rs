@@ -49,5 +49,5 @@ pub(crate) fn count_in(
 
 /// Returns the memory that an address is mapped to.
 fn translate(system: &System<'_>, space: &SharedSpace, va: Va) -> Option<Pa> {
-    space.translate(&system.platform(), va)
+    space.on(&system.platform()).read(|reader| reader.translate(va))
 }

@@ -110,7 +110,7 @@ impl<'a, P: Platform> Mapper<'a, P> {
         let va = Va(at.start & !mask);
         // SAFETY: registers that the device tree describes, not RAM, accessed through this mapping alone, as device
         // memory.
-        unsafe { self.space.map(self.platform, va, count, pages.start, Attributes::DEVICE) }
+        unsafe { self.space.on(self.platform).map(va, count, pages.start, Attributes::DEVICE) }
             .map_err(Error::Map)?;
         self.next = va.0 + (pages.end.0 - pages.start.0);
         Ok(Registers { start: at.start, bytes: at.end - at.start })

@@ -44,14 +44,14 @@ impl Stack {
         self.frames.push(frame);
         // SAFETY: the frame is this stack's, and nothing but the linear map reaches it, which has the same
         // memory type; nothing writes through that.
-        unsafe { system.space.map(&system.platform(), va, 1, oa, Attributes::KERNEL_DATA) }
+        unsafe { system.space.on(&system.platform()).map(va, 1, oa, Attributes::KERNEL_DATA) }
     }
 
     /// Unmaps the first pages and gives all memory back.
     fn unmap(self, system: &System<'_>, mapped: usize) {
         if mapped != 0 {
             // SAFETY: no CPU uses this stack.
-            let unmapped = unsafe { system.space.unmap(&system.platform(), self.start, mapped as u64) };
+            let unmapped = unsafe { system.space.on(&system.platform()).unmap(self.start, mapped as u64) };
             if unmapped.is_err() {
                 // Never: the pages are whole leaves. If they stay mapped, they keep their memory.
                 return;

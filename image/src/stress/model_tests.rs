@@ -85,21 +85,21 @@ impl Map<'_> {
         // SAFETY: no CPU uses these tables.
         unsafe {
             match change {
-                Change::Valid => self.space.set_valid(&platform, va, count, true),
-                Change::Invalid => self.space.set_valid(&platform, va, count, false),
-                Change::Unmap => self.space.unmap(&platform, va, count),
+                Change::Valid => self.space.on(&platform).set_valid(va, count, true),
+                Change::Invalid => self.space.on(&platform).set_valid(va, count, false),
+                Change::Unmap => self.space.on(&platform).unmap(va, count),
                 Change::Map { skewed } => {
                     let oa = self.oa(pages.start, skewed);
-                    self.space.map(&platform, va, count, oa, Attributes::RAM)
+                    self.space.on(&platform).map(va, count, oa, Attributes::RAM)
                 }
                 Change::Remade { skewed } => {
-                    self.space.split_to_pages(&platform, va, count)?;
+                    self.space.on(&platform).split_to_pages(va, count)?;
                     let to = Remake::to(self.oa(pages.start, skewed));
-                    self.space.remake(&platform, va, count, to, || Ok::<_, Infallible>(()))?;
+                    self.space.on(&platform).remake(va, count, to, || Ok::<_, Infallible>(()))?;
                     Ok(())
                 }
                 change => match change.permissions() {
-                    Some(permissions) => self.space.protect(&platform, va, count, permissions),
+                    Some(permissions) => self.space.on(&platform).protect(va, count, permissions),
                     None => unreachable!("{change:?}"),
                 },
             }
@@ -109,7 +109,9 @@ impl Map<'_> {
     /// Returns the state of a page in the tables.
     fn state(&self, page: usize) -> Page {
         let (g, va) = (self.geometry, self.va(page));
-        let Some((start, level, Entry::Leaf(leaf))) = self.space.entry(&self.memory.platform(), va) else {
+        let Some((start, level, Entry::Leaf(leaf))) =
+            self.space.on(&self.memory.platform()).read(|reader| reader.entry(va))
+        else {
             return Page::Hole;
         };
         let within = va.0 & (g.level_size(level) - 1);
@@ -151,11 +153,12 @@ fn the_library_does_what_the_model_says() {
                 }
                 Operation::Split if model.like_the_first(range.clone()) == range => {
                     let is_hole = model.at(range.start) == Page::Hole;
-                    let split = map.space.split_to_pages(&platform, map.va(range.start), range.len() as u64);
+                    let split =
+                        map.space.on(&platform).split_to_pages(map.va(range.start), range.len() as u64);
                     assert_eq!(split.is_err(), is_hole);
                 }
                 Operation::Collapse => {
-                    map.space.collapse(&platform, map.va(range.start), range.len() as u64).unwrap();
+                    map.space.on(&platform).collapse(map.va(range.start), range.len() as u64).unwrap();
                 }
                 _ => {}
             }

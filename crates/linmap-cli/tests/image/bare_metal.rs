@@ -55,9 +55,9 @@ fn expected(never_aborts: bool, page: Va) -> String {
     let (space, platform) = (SharedSpace::adopt(tree), memory.platform());
     space.set_policy(decision.policy);
     // SAFETY: no CPU uses these tables.
-    unsafe { space.protect(&platform, page, 1, Change::READ_ONLY) }.expect("a change");
+    unsafe { space.on(&platform).protect(page, 1, Change::READ_ONLY) }.expect("a change");
     let mut text = String::new();
-    space.dump(&platform, MarkedRange::linear_map(g), &mut text).expect("memory");
+    space.on(&platform).read(|reader| reader.dump(MarkedRange::linear_map(g), &mut text)).expect("memory");
     text
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, SharedSpace, Stats, Tree, create, linear_range,
+    Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, SharedSpace, Stats, Tree, linear_range,
 };
 use serde_json::{Value, json};
 
@@ -46,11 +46,12 @@ impl Prediction {
         let empty = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
         let space = SharedSpace::adopt(empty);
         // SAFETY: no CPU uses these tables.
-        let made = unsafe { create(&space, &memory.platform(), &layout, self.leaves) }.expect("a map");
+        let made = unsafe { space.on(&memory.platform()).create(&layout, self.leaves) }.expect("a map");
         assert_eq!(made, planned, "{what}: the plan is what was built");
 
         let mut text = String::new();
-        let dumped = space.dump(&memory.platform(), MarkedRange::linear_map(g), &mut text);
+        let dumped =
+            space.on(&memory.platform()).read(|reader| reader.dump(MarkedRange::linear_map(g), &mut text));
         assert_eq!(dumped, Ok(made), "{what}: the dump is of what was built");
         assert_eq!(booted.dump(), text, "{what}: the guest's dump is the host's");
         assert_eq!(reported(booted), document(g, &made, layout.dropped_bytes()), "{what}");

@@ -132,14 +132,14 @@ fn map_elsewhere(s: &Stage<'_>) {
 fn map(s: &Stage<'_>, va: Va, pages: u64) {
     s.does("map", &[(va, pages * s.g.page_size(), Some(Attributes::RAM))], || {
         // SAFETY: the memory is the model's.
-        unsafe { s.space.map(&s.cpu, va, pages, s.pa(va), Attributes::RAM) }
+        unsafe { s.space.on(&s.cpu).map(va, pages, s.pa(va), Attributes::RAM) }
     });
 }
 
 fn unmap(s: &Stage<'_>, va: Va, pages: u64) {
     s.does("unmap", &[(va, pages * s.g.page_size(), None)], || {
         // SAFETY: the memory is the model's.
-        unsafe { s.space.unmap(&s.cpu, va, pages) }
+        unsafe { s.space.on(&s.cpu).unmap(va, pages) }
     });
 }
 
@@ -148,7 +148,7 @@ fn protect(s: &Stage<'_>, va: Va, pages: u64, writable: bool) {
         if writable { (Change::WRITABLE, Attributes::RAM) } else { (Change::READ_ONLY, READ_ONLY) };
     s.does("protect", &[(va, pages * s.g.page_size(), Some(attributes))], || {
         // SAFETY: the memory is the model's.
-        unsafe { s.space.protect(&s.cpu, va, pages, change) }
+        unsafe { s.space.on(&s.cpu).protect(va, pages, change) }
     });
 }
 
@@ -206,7 +206,7 @@ fn invalid_and_valid(s: &Stage<'_>) {
         let change = linmap_model::Expected::new(s.area(), page, Some(to));
         s.cpu.begins(s.space.root(), if valid { "valid" } else { "invalid" }, &[change]);
         // SAFETY: the memory is the model's.
-        s.cpu.done(unsafe { s.space.set_valid(&s.cpu, s.area(), 1, valid) }.is_ok());
+        s.cpu.done(unsafe { s.space.on(&s.cpu).set_valid(s.area(), 1, valid) }.is_ok());
     }
 }
 
@@ -219,7 +219,7 @@ fn split_and_join(s: &Stage<'_>) {
     protect(s, s.linear(), 1, true);
     let pages = s.block() / s.g.page_size();
     s.does("collapse", &[(s.linear(), s.block(), Some(Attributes::RAM))], || {
-        s.space.collapse(&s.cpu, s.linear(), pages)
+        s.space.on(&s.cpu).collapse(s.linear(), pages)
     });
 }
 
@@ -227,9 +227,9 @@ fn set_memory_ro(s: &Stage<'_>) {
     let page = s.g.page_size();
     let ranges = [s.area(), s.linear()].map(|va| (va, page, Some(READ_ONLY)));
     s.does("set_memory_ro", &ranges, || {
-        let aliased = Aliased::new(&s.space, s.offset(), Rodata::Full);
+        let mut aliased = Aliased::new(s.space.on(&s.cpu), s.offset(), Rodata::Full);
         // SAFETY: the memory is the model's.
-        unsafe { aliased.set_memory_ro(&s.cpu, s.area(), 1) }
+        unsafe { aliased.set_memory_ro(s.area(), 1) }
     });
 }
 
@@ -238,8 +238,8 @@ fn set_memory_rw(s: &Stage<'_>) {
     let page = s.g.page_size();
     let ranges = [s.area(), s.linear()].map(|va| (va, page, Some(Attributes::RAM)));
     s.does("set_memory_rw", &ranges, || {
-        let aliased = Aliased::new(&s.space, s.offset(), Rodata::Full);
+        let mut aliased = Aliased::new(s.space.on(&s.cpu), s.offset(), Rodata::Full);
         // SAFETY: the memory is the model's.
-        unsafe { aliased.set_memory_rw(&s.cpu, s.area(), 1) }
+        unsafe { aliased.set_memory_rw(s.area(), 1) }
     });
 }

@@ -15,13 +15,13 @@ fn main() -> io::Result<()> {
         Path::new("build.rs"),
         Path::new("src/patch.rs"),
         Path::new("access_flag.rs"),
-        Path::new("methods.rs"),
+        Path::new("method.rs"),
     ] {
         println!("cargo::rerun-if-changed={}", changed.display());
     }
     let mut texts = BTreeMap::new();
     read(&from, Path::new(""), &mut texts)?;
-    let example = [fs::read_to_string("access_flag.rs")?, fs::read_to_string("methods.rs")?].concat();
+    let example = [fs::read_to_string("access_flag.rs")?, fs::read_to_string("method.rs")?].concat();
     texts.insert(PathBuf::from("edit/access_flag.rs"), example);
     *texts.get_mut(Path::new("edit/mod.rs")).expect("the folder of operations") += "\nmod access_flag;\n";
     Patch::ALL.iter().for_each(|patch| apply(*patch, &mut texts));

@@ -272,7 +272,7 @@ impl<'m> Run<'m> {
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.graft(&cpu, tree) }.expect("an empty root");
+        unsafe { space.on(&cpu).graft(tree) }.expect("an empty root");
         cpu.done(true);
         let now = Circumstances {
             half: Half::Upper,
@@ -327,7 +327,7 @@ impl<'m> Run<'m> {
                 Step::Visits => self.visits(cpu, self.scene.all()),
                 &Step::Pins(page, pages) => self.pins(cpu, BASE + page * PAGE, pages),
                 Step::Asks => {
-                    let stats = self.space.stats(cpu);
+                    let stats = self.space.on(cpu).stats();
                     let expected = self.counts()[usize::from(cpu.number())].take();
                     assert!(expected.is_none_or(|e| e == stats), "it is made of {expected:?}, not {stats:?}");
                 }
@@ -361,8 +361,11 @@ impl<'m> Run<'m> {
         let pin = |pins: bool| {
             cpu.on.begins(self.space.root(), if pins { "pin" } else { "unpin" }, &[]);
             self.others.fetch_add(1, Relaxed);
-            let done =
-                if pins { self.space.pin(cpu, Va(va), pages) } else { self.space.unpin(cpu, Va(va), pages) };
+            let done = if pins {
+                self.space.on(cpu).pin(Va(va), pages)
+            } else {
+                self.space.on(cpu).unpin(Va(va), pages)
+            };
             self.others.fetch_sub(1, Relaxed);
             cpu.on.done(done.is_ok());
             let parks = pins && self.scene.policy == Policy::Park;
@@ -422,16 +425,18 @@ impl<'m> Run<'m> {
     fn walk(&self, platform: &impl Platform, range: (u64, u64)) -> Walked {
         let mut walked = Walked::default();
         let range = (Va(range.0), Va(range.1));
-        let _ = self.space.visit(platform, range, |&linmap::Visited { va, level, entry, .. }| {
-            // What stays split translates as it did.
-            let entry = match entry {
-                Entry::Leaf(leaf) => {
-                    Entry::Leaf(Leaf { attributes: leaf.attributes - Attributes::STAYS_SPLIT, ..leaf })
-                }
-                other => other,
-            };
-            walked.add(va, level, entry);
-            Continue(())
+        let _ = self.space.on(platform).read(|reader| {
+            reader.visit(range, |&linmap::Visited { va, level, entry, .. }| {
+                // What stays split translates as it did.
+                let entry = match entry {
+                    Entry::Leaf(leaf) => {
+                        Entry::Leaf(Leaf { attributes: leaf.attributes - Attributes::STAYS_SPLIT, ..leaf })
+                    }
+                    other => other,
+                };
+                walked.add(va, level, entry);
+                Continue(())
+            })
         });
         walked
     }
@@ -441,10 +446,14 @@ impl<'m> Run<'m> {
         let looks_on = self.system.looks_on();
         let walked = self.walk(&looks_on, self.scene.all());
         assert_eq!(walked.flat(self.rules.g), self.serial().flat, "the map");
-        let stats = self.space.stats(&looks_on);
+        let stats = self.space.on(&looks_on).stats();
         assert_eq!(stats, walked.stats(), "the counts");
         let (first, last) = self.scene.all();
-        assert_eq!(stats, self.space.count(&looks_on, (Va(first), Va(last))), "what is counted");
+        assert_eq!(
+            stats,
+            self.space.on(&looks_on).read(|reader| reader.count((Va(first), Va(last)))),
+            "what is counted"
+        );
         if self.others.load(Relaxed) == 0 {
             // And the one on which CPUs are parked.
             assert_eq!(self.model.in_use() as u64, stats.tables + 1, "table pages in use");

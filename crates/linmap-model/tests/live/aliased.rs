@@ -29,13 +29,14 @@ impl Set {
         offset: u64,
         (va, pages): (Va, u64),
     ) -> Result<(), ChangeError> {
-        let aliased = Aliased::new(space, offset, Rodata::Full).sharing_bits(shared(space.geometry()));
+        let mut aliased =
+            Aliased::new(space.on(platform), offset, Rodata::Full).sharing_bits(shared(space.geometry()));
         // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
             match self {
-                Self::ReadOnly => aliased.set_memory_ro(platform, va, pages),
-                Self::Writable => aliased.set_memory_rw(platform, va, pages),
-                Self::Code => aliased.set_memory_rox(platform, va, pages),
+                Self::ReadOnly => aliased.set_memory_ro(va, pages),
+                Self::Writable => aliased.set_memory_rw(va, pages),
+                Self::Code => aliased.set_memory_rox(va, pages),
             }
         }
     }

@@ -61,18 +61,18 @@ impl Slots<'_> {
         let after = if expected.is_ok() { after } else { world.flat.clone() };
         let mut of_one_page = [Pa(RAM)..Pa(RAM + g.page_size())];
         let layout = Layout::of_ram(g, &mut of_one_page).and_then(|layout| layout.at(g.base(Half::Upper)));
-        let hotplug = Hotplug::new(&world.space, layout.as_ref().expect("RAM that is reached"));
+        let mut hotplug = Hotplug::new(world.space.on(&cpu), layout.as_ref().expect("RAM that is reached"));
         let announced = if expected.is_ok() { changes(&after, span) } else { Vec::new() };
         let memory = Pa(pa)..Pa(pa + bytes);
         let result = if adds {
             cpu.takes(memory.start, bytes);
             cpu.begins(world.space.root(), "hot-add", &announced);
             // SAFETY: tables of a model: no CPU uses the addresses.
-            unsafe { hotplug.add(&cpu, memory) }
+            unsafe { hotplug.add(memory) }
         } else {
             cpu.begins(world.space.root(), "hot-remove", &announced);
             // SAFETY: as above.
-            unsafe { hotplug.remove(&cpu, memory) }
+            unsafe { hotplug.remove(memory) }
         };
         cpu.done(result.is_ok());
         assert_eq!(result, expected, "range {n} of {:x?}", self.ranges);
@@ -86,7 +86,7 @@ impl Slots<'_> {
         world.walked = walked(world);
         world.flat = after;
         assert_eq!(world.walked.flat(g), world.flat);
-        assert_eq!(world.space.stats(&cpu), world.walked.stats());
+        assert_eq!(world.space.on(&cpu).stats(), world.walked.stats());
         assert_eq!(world.walked.empty_table(g), None);
         if self.live {
             assert_eq!(world.walked.stats(), fewest(&world.flat, g), "as if it had been there at boot");

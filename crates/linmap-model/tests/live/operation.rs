@@ -1,8 +1,8 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, MemoryType, Pa, Platform,
-    Policy, Promise, RemakeError, RepaintError, SharedSpace, Space, Unaligned, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Form, Geometry, Half, Hotplug, Layout, Live, MemoryType,
+    Pa, Platform, Policy, Promise, RemakeError, RepaintError, SharedSpace, Space, Unaligned, Va,
 };
 
 use crate::aliased::{self, Set};
@@ -90,30 +90,6 @@ pub(crate) enum What {
     Remake(Remade),
     /// To tags or from tags.
     SetTagged(bool),
-}
-
-/// Does what both forms of a space have, and something else with all other operations.
-macro_rules! of_both_forms {
-    ($self:ident, $space:ident, $platform:ident, ($va:ident, $pages:ident), $step:ident, $other:ident => $else:expr) => {
-        match $self.what {
-            What::Protect(change) => $space.protect($platform, $va, $pages, change)?,
-            What::SetValid(valid) => $space.set_valid($platform, $va, $pages, valid)?,
-            What::Change(change, flags) => $space.change($platform, $va, $pages, change, flags)?,
-            What::ChangePages(change, flags, list) => {
-                let pages = $self.listed(list, $space.geometry());
-                $space.change_pages($platform, pages.iter().copied(), change, flags)?;
-            }
-            What::Map(oa, attributes) => $space.map($platform, $va, $pages, Pa(oa), attributes)?,
-            What::Unmap => $space.unmap($platform, $va, $pages)?,
-            What::SplitToPages => $space.split_to_pages($platform, $va, $pages)?,
-            What::Collapse => $space.collapse($platform, $va, $pages)?,
-            What::SetTagged(tagged) => $space.set_tagged($platform, $va, $pages, tagged)?,
-            What::Remake(remade) if remade.linear.is_none() => {
-                $space.remake($platform, $va, $pages, remade.remake(), || remade.step($step))?;
-            }
-            $other => $else,
-        }
-    };
 }
 
 /// A list of pages: each so many pages after the last one, from the first or from the last on, perhaps followed by all
@@ -307,14 +283,47 @@ impl Operation {
         !is_of_one
     }
 
-    /// Invalidates what it has left for later, by this flush of a range.
-    fn flush_later(
+    /// Invalidates what it has left for later.
+    fn flush_later(&self, g: Geometry, live: &mut Live<'_, impl Form>) -> Result<(), Refused> {
+        let later = if self.is_later() { self.named(g) } else { Vec::new() };
+        Ok(later.into_iter().try_for_each(|(va, pages)| live.flush(Va(va), pages))?)
+    }
+
+    /// Does it if both forms of an address space have it. Returns false if not.
+    fn run_on(
         &self,
         g: Geometry,
-        mut flush: impl FnMut(Va, u64) -> Result<(), ChangeError>,
-    ) -> Result<(), Refused> {
-        let later = if self.is_later() { self.named(g) } else { Vec::new() };
-        Ok(later.into_iter().try_for_each(|(va, pages)| flush(Va(va), pages))?)
+        live: &mut Live<'_, impl Form>,
+        step: &mut dyn FnMut(),
+    ) -> Result<bool, Refused> {
+        let (va, pages) = (Va(self.va), self.pages);
+        // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
+        unsafe {
+            match self.what {
+                What::Protect(change) => live.protect(va, pages, change)?,
+                What::SetValid(valid) => live.set_valid(va, pages, valid)?,
+                What::SetPageValid(valid) => {
+                    assert_eq!(pages, 1, "it is of one page");
+                    let change = if valid { Change::VALID } else { Change::INVALID };
+                    live.change(va, 1, change, ChangeFlags::LATER)?;
+                }
+                What::Change(change, flags) => live.change(va, pages, change, flags)?,
+                What::ChangePages(change, flags, list) => {
+                    live.change_pages(self.listed(list, g).iter().copied(), change, flags)?;
+                }
+                What::Flush => live.flush(va, pages)?,
+                What::Map(oa, attributes) => live.map(va, pages, Pa(oa), attributes)?,
+                What::Unmap => live.unmap(va, pages)?,
+                What::SplitToPages => live.split_to_pages(va, pages)?,
+                What::Collapse => live.collapse(va, pages)?,
+                What::SetTagged(tagged) => live.set_tagged(va, pages, tagged)?,
+                What::Remake(remade) if remade.linear.is_none() => {
+                    live.remake(va, pages, remade.remake(), || remade.step(step))?;
+                }
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Does it in an exclusive space, which has it, and then invalidates what it has left for later.
@@ -324,12 +333,9 @@ impl Operation {
         platform: &P,
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {
-        let (va, pages) = (Va(self.va), self.pages);
-        // SAFETY: as for `run`.
-        unsafe {
-            of_both_forms!(self, space, platform, (va, pages), step, other => unreachable!("{other:?}"));
-        }
-        self.flush_later(space.geometry(), |va, pages| space.flush(platform, va, pages))
+        let g = space.geometry();
+        assert!(self.run_on(g, &mut space.on(platform), step)?, "{:?} is of the shared form", self.what);
+        self.flush_later(g, &mut space.on(platform))
     }
 
     /// Does it in a space for this operation, and then invalidates what it has left for later.
@@ -340,7 +346,7 @@ impl Operation {
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {
         self.run(space, platform, step)?;
-        self.flush_later(space.geometry(), |va, pages| space.flush(platform, va, pages))
+        self.flush_later(space.geometry(), &mut space.on(platform))
     }
 
     /// Does it. `step` is called where a remake calls its own.
@@ -350,37 +356,30 @@ impl Operation {
         platform: &P,
         step: &mut dyn FnMut(),
     ) -> Result<(), Refused> {
-        let (va, pages) = (Va(self.va), self.pages);
-        if let What::Aliased(set, offset) = self.what {
-            return Ok(set.run(space, platform, offset, (va, pages))?);
+        let (va, pages, g) = (Va(self.va), self.pages, space.geometry());
+        if self.run_on(g, &mut space.on(platform), step)? {
+            return Ok(());
         }
-        // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
-        unsafe {
-            of_both_forms!(self, space, platform, (va, pages), step, other => match other {
-                What::SetPageValid(valid) => {
-                    assert_eq!(pages, 1, "it is of one page");
-                    space.set_page_valid(platform, va, valid)?;
-                }
-                What::Flush => space.flush(platform, va, pages)?,
-                What::HotRemove(offset) => {
-                    let g = space.geometry();
-                    let pa = |va: u64| Pa(va.wrapping_sub(offset));
-                    let mut page = [pa(self.va)..Pa(pa(self.va).0 + g.page_size())];
-                    let layout = Layout::of_ram(g, &mut page).and_then(|layout| layout.at(offset));
-                    let hotplug = Hotplug::new(space, &layout.expect("RAM that is reached"));
-                    hotplug.remove(platform, pa(self.va)..Pa(pa(self.last(g)).0 + 1))?;
-                }
-                What::Repaint(keep) => {
-                    let keep = keep.map(|(first, last)| (Va(first), Va(last)));
-                    let range = (va, Va(self.last(space.geometry())));
-                    _ = space.repaint(platform, range, keep.as_slice())?;
-                }
-                What::Remake(remade) => {
-                    let offset = remade.linear.expect("without aliases it is of both forms");
-                    remade.run(space, platform, (va, pages, offset), step)?;
-                }
-                other => unreachable!("{other:?} has been done"),
-            });
+        match self.what {
+            What::Aliased(set, offset) => set.run(space, platform, offset, (va, pages))?,
+            What::HotRemove(offset) => {
+                let pa = |va: u64| Pa(va.wrapping_sub(offset));
+                let mut page = [pa(self.va)..Pa(pa(self.va).0 + g.page_size())];
+                let layout = Layout::of_ram(g, &mut page).and_then(|layout| layout.at(offset));
+                let mut hotplug = Hotplug::new(space.on(platform), &layout.expect("RAM that is reached"));
+                // SAFETY: as in `run_on`.
+                unsafe { hotplug.remove(pa(self.va)..Pa(pa(self.last(g)).0 + 1))? };
+            }
+            What::Repaint(keep) => {
+                let keep = keep.map(|(first, last)| (Va(first), Va(last)));
+                _ = space.on(platform).repaint((va, Va(self.last(g))), keep.as_slice())?;
+            }
+            What::Remake(remade) => {
+                let offset = remade.linear.expect("without aliases it is of both forms");
+                // SAFETY: as in `run_on`.
+                unsafe { remade.run(space, platform, (va, pages, offset), step)? };
+            }
+            other => unreachable!("{other:?} has been done"),
         }
         Ok(())
     }

@@ -68,9 +68,9 @@ impl Case {
         let log = Log::default();
         machine.model.log_to(log.clone()).expect("a log in memory");
         let va = start(self.g) + first * self.g.page_size();
-        let before = world.space.changes(&world.cpu(0));
+        let before = world.space.on(&world.cpu(0)).changes();
         world.does(0, &Operation { what, va, pages }).expect("no reason not to");
-        let after = world.space.changes(&world.cpu(0));
+        let after = world.space.on(&world.cpu(0)).changes();
         let text = String::from_utf8(log.take()).expect("text");
         let events = text.lines().skip(1).map(|line| serde_json::from_str(line).expect("an event"));
         let cost = cost(events);
@@ -292,7 +292,7 @@ fn splits_and_collapses_are_counted() {
     let mut counts = |what, first, pages| {
         let va = start(case.g) + first * case.g.page_size();
         world.does(0, &Operation { what, va, pages }).expect("no reason not to");
-        let changes = world.space.changes(&world.cpu(0));
+        let changes = world.space.on(&world.cpu(0)).changes();
         (changes.splits, changes.collapses)
     };
     assert_eq!(counts(READ_ONLY, 100, 1), (1, 0));

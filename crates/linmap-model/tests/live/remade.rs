@@ -75,10 +75,10 @@ impl Remade {
         step: &mut dyn FnMut(),
     ) -> Result<(), RemakeError<()>> {
         // Whatever permissions follow.
-        let aliased =
-            Aliased::new(space, offset, Rodata::Off).sharing_bits(aliased::shared(space.geometry()));
+        let mut aliased = Aliased::new(space.on(platform), offset, Rodata::Off)
+            .sharing_bits(aliased::shared(space.geometry()));
         // SAFETY: the caller's promise.
-        unsafe { aliased.remake(platform, va, pages, self.remake(), || self.step(step)) }
+        unsafe { aliased.remake(va, pages, self.remake(), || self.step(step)) }
     }
 
     /// Returns the error that the arguments alone cause.

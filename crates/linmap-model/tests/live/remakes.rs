@@ -44,7 +44,7 @@ fn on(world: &mut World<'_>, (va, pages): Part) -> u32 {
     let device = Remade { to_type: Some(MemoryType::DEVICE_NGNRE), bits: (shared, 0), ..Remade::NONE };
     let back = Remade { to_type: Some(MemoryType::NORMAL_TAGGED), bits: (0, shared), ..Remade::NONE };
     let remake = |remade| Operation { what: What::Remake(remade), va, pages };
-    let entry = |world: &World<'_>| world.space.remaking(&world.cpu(1), Va(va));
+    let entry = |world: &World<'_>| world.space.on(&world.cpu(1)).remaking(Va(va));
     let before = world.flat.clone();
     for remade in [retyped, device, back] {
         let failed = Err(Refused::Step { va: Va(va), pages });

@@ -133,7 +133,7 @@ pub(crate) fn any_geometry(random: &mut Random) -> Geometry {
     };
     let those: Vec<_> = geometries().into_iter().filter(|g| g.granule() == granule).collect();
     let g = random.of(&those);
-    if random.one_in(3) { g.with_largest_leaf(random.of(&g.leaf_sizes()).shift) } else { g }
+    if random.one_in(3) { g.with_largest_leaf(1 << random.of(&g.leaf_sizes()).shift) } else { g }
 }
 
 pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {

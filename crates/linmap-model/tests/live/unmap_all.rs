@@ -28,9 +28,11 @@ fn last(g: Geometry, (va, pages): (Va, u64)) -> u64 {
 /// Walks all of the map.
 pub(crate) fn walked(world: &World<'_>) -> Walked {
     let mut walked = Walked::default();
-    let _ = world.space.visit(&world.cpu(0), world.all(), |&linmap::Visited { va, level, entry, .. }| {
-        walked.add(va, level, entry);
-        Continue(())
+    let _ = world.space.on(&world.cpu(0)).read(|reader| {
+        reader.visit(world.all(), |&linmap::Visited { va, level, entry, .. }| {
+            walked.add(va, level, entry);
+            Continue(())
+        })
     });
     walked
 }
@@ -47,7 +49,7 @@ fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Change
     let is_alone = !gone.len().is_multiple_of(2);
     // SAFETY: tables of a model: no CPU uses the addresses.
     let result = unsafe {
-        if is_alone { world.alone().unmap_all(&cpu, gone) } else { world.space.unmap_all(&cpu, gone) }
+        if is_alone { world.alone().on(&cpu).unmap_all(gone) } else { world.space.on(&cpu).unmap_all(gone) }
     };
     cpu.done(result.is_ok());
     if is_alone {
@@ -60,7 +62,7 @@ fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Change
     world.walked = walked(world);
     world.flat = flat;
     assert_eq!(world.walked.flat(g), world.flat);
-    assert_eq!(world.space.stats(&cpu), world.walked.stats());
+    assert_eq!(world.space.on(&cpu).stats(), world.walked.stats());
     assert_eq!(world.walked.empty_table(g), None);
 }
 

@@ -133,7 +133,7 @@ impl<'m> World<'m> {
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(platform, g, half, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.graft(platform, tree) }.expect("an empty root");
+        unsafe { space.on(platform).graft(tree) }.expect("an empty root");
         cpu.done(true);
         let mut world = Self {
             model,
@@ -188,7 +188,7 @@ impl<'m> World<'m> {
     pub(crate) fn alone(&self) -> Space {
         // SAFETY: nothing else uses the tables until the operation on it is done.
         let space = unsafe { Space::from_live(&self.cpu(0), self.g, self.half, self.space.root()) };
-        let mut space = space.expect("pages of that size");
+        let space = space.expect("pages of that size");
         space.set_policy(self.space.policy());
         space.allow_write_execute(self.write_execute);
         space.set_table_attributes(self.space.table_attributes());
@@ -272,14 +272,16 @@ impl<'m> World<'m> {
     /// Returns what tables remove from leaves, where that is the same: the first and last address, and the restrictions.
     fn limits(&self, (first, last): (u64, u64)) -> Vec<(u64, u64, TableLimits)> {
         let mut limits: Vec<(u64, u64, TableLimits)> = Vec::new();
-        let _ = self.space.visit(&self.cpu(0), (Va(first), Va(last)), |seen| {
-            let end = (seen.va.0 + (self.g.level_size(seen.level) - 1)).min(last);
-            match limits.last_mut() {
-                _ if matches!(seen.entry, Entry::Table(_)) => {}
-                Some(before) if before.2 == seen.limits => before.1 = end,
-                _ => limits.push((seen.va.0.max(first), end, seen.limits)),
-            }
-            Continue(())
+        let _ = self.space.on(&self.cpu(0)).read(|reader| {
+            reader.visit((Va(first), Va(last)), |seen| {
+                let end = (seen.va.0 + (self.g.level_size(seen.level) - 1)).min(last);
+                match limits.last_mut() {
+                    _ if matches!(seen.entry, Entry::Table(_)) => {}
+                    Some(before) if before.2 == seen.limits => before.1 = end,
+                    _ => limits.push((seen.va.0.max(first), end, seen.limits)),
+                }
+                Continue(())
+            })
         });
         limits
     }
@@ -312,7 +314,7 @@ impl<'m> World<'m> {
             walked.add(visited.va, visited.level, visited.entry);
             Continue(())
         };
-        let _ = self.space.visit(&self.cpu(0), range, each);
+        let _ = self.space.on(&self.cpu(0)).read(|reader| reader.visit(range, each));
         walked
     }
 
@@ -456,7 +458,7 @@ impl<'m> World<'m> {
             for va in [first, last] {
                 // This space does not know of the claims of another.
                 let said = if form == Form::Shared { Remaking::UnderWay } else { Remaking::Failed };
-                assert_eq!(self.space.remaking(&cpu, Va(va)), Some(said), "at {va:#x}");
+                assert_eq!(self.space.on(&cpu).remaking(Va(va)), Some(said), "at {va:#x}");
             }
         }
         let back = ranges.into_iter().flat_map(|range| changes(&prediction.flat, range)).collect();
@@ -522,7 +524,7 @@ impl<'m> World<'m> {
     fn compare(&self, what: &str) {
         assert_eq!(self.walked.flat(self.g), self.flat, "after {what}");
         let stats = self.walked.stats();
-        assert_eq!(self.space.stats(&self.cpu(0)), stats, "counts after {what}");
+        assert_eq!(self.space.on(&self.cpu(0)).stats(), stats, "counts after {what}");
         let tables = self.model.in_use() - self.besides;
         assert_eq!(tables as u64, stats.tables, "table pages in use after {what}");
         assert_eq!(self.walked.empty_table(self.g), None, "a table without an entry after {what}");
@@ -621,7 +623,7 @@ impl<'m> World<'m> {
     /// The library's own count, and the machine at rest.
     pub(crate) fn finish(&self) {
         self.rest();
-        assert_eq!(self.space.count(&self.cpu(0), self.all()), self.walked.stats());
+        assert_eq!(self.space.on(&self.cpu(0)).read(|reader| reader.count(self.all())), self.walked.stats());
         self.model.finish().unwrap_or_else(|breach| panic!("{breach}"));
     }
 }

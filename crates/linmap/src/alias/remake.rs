@@ -15,12 +15,12 @@
 
 use crate::alias::long::{Part, claim, each_aliases, survey};
 use crate::alias::sides::Sides;
-use crate::edit::{Call, Caller, ChangeError, Guard, OutOrBack, Reader, RemakeError, Space, look, store};
+use crate::edit::{Call, ChangeError, Form, Guard, Live, OutOrBack, RemakeError, look, store};
 use crate::format::{Remade, Remake, Span, Va};
 use crate::platform::Platform;
-use crate::share::SharedSpace;
+use crate::share::Hold;
 
-/// Why an address is invalid ([`SharedSpace::remaking`](crate::SharedSpace::remaking)).
+/// Why an address is invalid ([`Live::remaking`](crate::Live::remaking)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remaking {
     /// A remake is under way there, and its caller has yet to bring it back.
@@ -29,7 +29,7 @@ pub enum Remaking {
     Failed,
 }
 
-impl<const LOCKS: usize> SharedSpace<LOCKS> {
+impl<G: Form> Live<'_, G> {
     /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
     /// break-before-make (Arm ARM D8.17.1). Afterwards all of them are valid.
     ///
@@ -39,7 +39,7 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     ///
     /// Until this returns the range is claimed: others who change a part of it wait or are told [`ChangeError::Busy`], and so
     /// are `step`'s own changes there, in vain. Readers see present-invalid leaves. A fault handler asks
-    /// [`remaking`](Self::remaking).
+    /// [`remaking`](Live::remaking).
     ///
     /// # Errors
     ///
@@ -54,18 +54,22 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     ///
     /// No CPU relies on these addresses until this returns: an access faults. The memory may be accessed as its new type and
     /// at its new address, and as all other addresses that map it have it: there are no mismatched memory types (B2.11).
-    /// `platform` is the platform of the tables, and `step` does not need the range.
-    pub unsafe fn remake<P: Platform, E>(
-        &self,
-        platform: &P,
+    /// The platform is that of the tables, and `step` does not need the range.
+    pub unsafe fn remake<E>(
+        &mut self,
         va: Va,
         pages: u64,
         remake: Remake,
         step: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), RemakeError<E>> {
-        self.caller(platform).remake((va, pages), remake, step)
+        let tables = self.caller.tables();
+        let Some(span) = tables.remade_span(va, pages, remake)? else { return Ok(()) };
+        let remade = remake.of(span.first, tables.geometry());
+        remake_both(&mut Call::new(self.caller), &Sides::alone(span), &remade, step)
     }
+}
 
+impl<P: Platform, const LOCKS: usize> Live<'_, Hold<'_, P, LOCKS>> {
     /// Returns whether an address is invalid because of a [`remake`](Self::remake): one that is under way, or one whose step
     /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
     /// be tried again.
@@ -73,54 +77,13 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`](crate::Attributes::TAKEN_OUT)), until it is valid again or unmapped. The address is
     /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins
     /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
-    pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
-        let (tables, state) = (self.tables(), self.state());
-        let look = || platform.read(|| Reader::without_version(tables, platform).descriptor(va));
+    pub fn remaking(&self, va: Va) -> Option<Remaking> {
+        let (tables, state) = (self.caller.tables(), self.caller.owner);
+        let look = || self.read(|reader| reader.descriptor(va));
         let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
         let (_, level, entry) = found?;
         let said = if claimed { Remaking::UnderWay } else { Remaking::Failed };
         (tables.is_leaf(entry, level) && entry.is_taken_out()).then_some(said)
-    }
-}
-
-impl Space {
-    /// Changes the memory type of pages, bits of their output addresses, or where they lead, by way of break-before-make
-    /// ([`SharedSpace::remake`](crate::SharedSpace::remake)). `step` is called while the pages are invalid.
-    ///
-    /// # Errors
-    ///
-    /// As for [`SharedSpace::remake`](crate::SharedSpace::remake).
-    ///
-    /// # Safety
-    ///
-    /// As for [`SharedSpace::remake`](crate::SharedSpace::remake).
-    pub unsafe fn remake<P: Platform, E>(
-        &mut self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-        remake: Remake,
-        step: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), RemakeError<E>> {
-        self.caller(platform).remake((va, pages), remake, step)
-    }
-}
-
-impl<G: Guard> Caller<'_, G> {
-    /// Remakes an area without aliases.
-    ///
-    /// # Errors
-    ///
-    /// As for [`SharedSpace::remake`].
-    pub(crate) fn remake<E>(
-        self,
-        (va, pages): (Va, u64),
-        remake: Remake,
-        step: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), RemakeError<E>> {
-        let Some(span) = self.tables().remade_span(va, pages, remake)? else { return Ok(()) };
-        let remade = remake.of(span.first, self.tables().geometry());
-        remake_both(&mut Call::new(self), &Sides::alone(span), &remade, step)
     }
 }
 
@@ -198,6 +161,7 @@ mod tests {
     };
     use crate::plan::Policy;
     use crate::platform::host::HostMemory;
+    use crate::share::SharedSpace;
     use crate::tests::geometries;
     use test_support::prelude::*;
     extern crate std;
@@ -211,7 +175,11 @@ mod tests {
     }
 
     fn leaf(space: &SharedSpace, memory: &HostMemory, va: Va) -> (Pa, MemoryType, bool) {
-        let Some((start, _, Entry::Leaf(leaf))) = space.entry(&memory.platform(), va) else { panic!("{va}") };
+        let Some((start, _, Entry::Leaf(leaf))) =
+            space.on(&memory.platform()).read(|reader| reader.entry(va))
+        else {
+            panic!("{va}")
+        };
         (Pa(leaf.oa.0 + (va.0 - start.0)), leaf.attributes.memory_type(), leaf.valid)
     }
 
@@ -222,7 +190,7 @@ mod tests {
         let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&memory.platform(), START, 1024, Pa(0x4000_0000), Attributes::RAM) }
+        unsafe { space.on(&memory.platform()).map(START, 1024, Pa(0x4000_0000), Attributes::RAM) }
             .expect("mapped");
         (space, memory)
     }
@@ -235,30 +203,30 @@ mod tests {
         let mut steps = 0;
         let step = || {
             steps += 1;
-            assert_eq!(space.remaking(&p, page(7)), Some(Remaking::UnderWay));
-            assert_eq!(space.remaking(&p, page(6)), None);
+            assert_eq!(space.on(&p).remaking(page(7)), Some(Remaking::UnderWay));
+            assert_eq!(space.on(&p).remaking(page(6)), None);
             assert_eq!(leaf(&space, &memory, page(7)), (Pa(0x4000_7000), MemoryType::NORMAL_TAGGED, false));
             assert!(leaf(&space, &memory, page(6)).2 && leaf(&space, &memory, page(9)).2);
             let busy = Err(ChangeError::Busy { va: page(8) });
             // SAFETY: no CPU uses these tables.
             unsafe {
-                assert_eq!(space.protect(&p, page(8), 1, Change::READ_ONLY), busy);
-                assert_eq!(space.protect(&p, page(9), 1, Change::READ_ONLY), Ok(()));
-                let other = space.remake(&p, page(600), 1, NOT_CACHEABLE, || Err(5));
+                assert_eq!(space.on(&p).protect(page(8), 1, Change::READ_ONLY), busy);
+                assert_eq!(space.on(&p).protect(page(9), 1, Change::READ_ONLY), Ok(()));
+                let other = space.on(&p).remake(page(600), 1, NOT_CACHEABLE, || Err(5));
                 assert_eq!(other, Err(RemakeError::Step { va: page(600), pages: 1, error: 5 }));
             }
             assert_eq!(
-                space.remaking(&p, page(600)),
+                space.on(&p).remaking(page(600)),
                 Some(Remaking::Failed),
                 "although this one is under way"
             );
             Ok::<(), Infallible>(())
         };
         // SAFETY: as above.
-        assert_eq!(unsafe { space.remake(&p, page(7), 2, NOT_CACHEABLE, step) }, Ok(()));
+        assert_eq!(unsafe { space.on(&p).remake(page(7), 2, NOT_CACHEABLE, step) }, Ok(()));
         assert_eq!(steps, 1);
         assert_eq!(leaf(&space, &memory, page(8)), (Pa(0x4000_8000), MemoryType::NORMAL_NC, true));
-        assert_eq!([7, 600].map(|n| space.remaking(&p, page(n))), [None, Some(Remaking::Failed)]);
+        assert_eq!([7, 600].map(|n| space.on(&p).remaking(page(n))), [None, Some(Remaking::Failed)]);
     }
 
     /// Refused before the step.
@@ -268,7 +236,7 @@ mod tests {
         let p = memory.platform();
         let remake = |va, pages, remake| {
             // SAFETY: as above.
-            let done = unsafe { space.remake(&p, va, pages, remake, || Err(())) };
+            let done = unsafe { space.on(&p).remake(va, pages, remake, || Err(())) };
             match done.expect_err("refused, or its step fails") {
                 RemakeError::Refused(error) => Some(error),
                 RemakeError::Step { .. } => None,
@@ -294,7 +262,7 @@ mod tests {
         );
         // A whole block keeps its size.
         assert_eq!(remake(page(512), 512, NOT_CACHEABLE), None);
-        assert_eq!(space.remaking(&p, page(1023)), Some(Remaking::Failed));
+        assert_eq!(space.on(&p).remaking(page(1023)), Some(Remaking::Failed));
     }
 
     /// A part of a block leads elsewhere within the same block, and by a bit within it.
@@ -309,7 +277,7 @@ mod tests {
                 Ok::<(), Infallible>(())
             };
             // SAFETY: no CPU uses these tables.
-            let done = unsafe { space.remake(&p, page(n), pages, remake, step) };
+            let done = unsafe { space.on(&p).remake(page(n), pages, remake, step) };
             (done, core::mem::take(&mut steps))
         };
         let misfit = |oa| ChangeError::Misfit { va: page(0), bytes: 2 << 20, oa: Pa(oa) };
@@ -329,18 +297,18 @@ mod tests {
     fn pages_lead_elsewhere_and_back() {
         let (space, memory) = map();
         let p = memory.platform();
-        space.split_to_pages(&p, page(3), 5).expect("frames enough");
+        space.on(&p).split_to_pages(page(3), 5).expect("frames enough");
         let to = |pa| {
             let step = || Ok::<(), Infallible>(());
             // SAFETY: as above.
-            unsafe { space.remake(&p, page(3), 5, Remake::to(Pa(pa)), step) }
+            unsafe { space.on(&p).remake(page(3), 5, Remake::to(Pa(pa)), step) }
         };
         assert_eq!(to(0x1_2345_6000), Ok(()));
         assert_eq!(leaf(&space, &memory, page(7)), (Pa(0x1_2345_a000), MemoryType::NORMAL_TAGGED, true));
         assert_eq!(leaf(&space, &memory, page(8)).0, Pa(0x4000_8000));
         assert_eq!(to(0x4000_3000), Ok(()));
-        assert_eq!(space.collapse(&p, page(3), 5), Ok(()));
-        assert_eq!(space.stats(&p).tables, 3);
+        assert_eq!(space.on(&p).collapse(page(3), 5), Ok(()));
+        assert_eq!(space.on(&p).stats().tables, 3);
     }
 
     /// The steps of a property on a range of two blocks, before a remake and by it.
@@ -392,15 +360,15 @@ mod tests {
             space.set_policy(Policy::Live);
             let va = |n: u64| Va(start + (n << shift));
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&p, Va(start), pages, Pa(1 << 40), Attributes::RAM) }.expect("room");
+            unsafe { space.on(&p).map(Va(start), pages, Pa(1 << 40), Attributes::RAM) }.expect("room");
             let mut expected: Vec<(u64, MemoryType)> =
                 (0..pages).map(|n| ((1 << 40) + (n << shift), MemoryType::NORMAL_TAGGED)).collect();
             let part = |(first, count): (u64, u64)| (first % pages, 1 + count % (pages - first % pages));
             for case in cases {
                 let (first, count) = part(case.split);
-                space.split_to_pages(&p, va(first), count).expect("mapped");
+                space.on(&p).split_to_pages(va(first), count).expect("mapped");
                 let (first, count) = part(case.collapse);
-                space.collapse(&p, va(first), count).expect("mapped");
+                space.on(&p).collapse(va(first), count).expect("mapped");
                 let (first, count) = part(case.part);
                 let range = first as usize..(first + count) as usize;
                 let (set, clear) = (case.set << shift, case.clear << shift);
@@ -418,7 +386,7 @@ mod tests {
                     Ok::<(), Infallible>(())
                 };
                 // SAFETY: no CPU uses these tables.
-                match unsafe { space.remake(&p, va(first), count, remake, step) } {
+                match unsafe { space.on(&p).remake(va(first), count, remake, step) } {
                     Ok(()) => {
                         prop_assert_eq!(steps, u32::from(after != expected), "{:x?}", case);
                         expected = after;
@@ -435,7 +403,7 @@ mod tests {
                 }
                 let found: Vec<(u64, MemoryType)> = (0..pages)
                     .map(|n| {
-                        let Some((at, _, Entry::Leaf(leaf))) = space.entry(&p, va(n)) else { panic!("{n}") };
+                        let Some((at, _, Entry::Leaf(leaf))) = space.on(&p).read(|reader| reader.entry(va(n))) else { panic!("{n}") };
                         assert!(leaf.valid);
                         (leaf.oa.0 + (va(n).0 - at.0), leaf.attributes.memory_type())
                     })

@@ -11,16 +11,16 @@ use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
 use crate::alias::remake::remake_both;
 use crate::alias::sides::{Side, Sides};
-use crate::edit::{Call, ChangeError, Cover, Guard, Reader, RemakeError, tables_for_ends};
+use crate::edit::{Call, ChangeError, Cover, Guard, Live, RemakeError, tables_for_ends};
 use crate::format::{Change, LeafChange, Remake, Span, Va};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
-use crate::share::{Hold, SharedSpace};
+use crate::share::Hold;
 
 /// An area whose pages the linear map has as well, and the operations that change the permissions of both.
 ///
-/// All methods do everything or nothing, as those of [`SharedSpace`] do, except when CPUs stop parking half way
-/// ([`set_memory_ro`](Self::set_memory_ro)). They cost as much as [`protect`](SharedSpace::protect) on both sides: two
+/// All methods do everything or nothing, as those of [`Live`] do, except when CPUs stop parking half way
+/// ([`set_memory_ro`](Self::set_memory_ro)). They cost as much as [`protect`](crate::Live::protect) on both sides: two
 /// batches of invalidations if aliases change, otherwise one.
 ///
 /// ```
@@ -35,20 +35,19 @@ use crate::share::{Hold, SharedSpace};
 /// let (linear, area) = (linmap::linear_range(g).0, Va(0xffff_8000_0000_0000));
 /// // SAFETY (of this and what follows): no CPU uses these tables.
 /// unsafe {
-///     space.map(&platform, linear, 1 << 18, Pa(0), Attributes::RAM)?;
-///     space.map(&platform, area, 3, Pa(0x5000), Attributes::RAM)?;
-///     let aliased = Aliased::new(&space, linear.0, Rodata::Full);
-///     aliased.set_memory_ro(&platform, area, 3)?;
+///     space.on(&platform).map(linear, 1 << 18, Pa(0), Attributes::RAM)?;
+///     space.on(&platform).map(area, 3, Pa(0x5000), Attributes::RAM)?;
+///     Aliased::new(space.on(&platform), linear.0, Rodata::Full).set_memory_ro(area, 3)?;
 /// }
 /// // The 1G block is split: 3 pages of it are read-only now, too.
-/// assert_eq!(space.changes(&platform).splits, 1);
+/// assert_eq!(space.on(&platform).changes().splits, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// `LOCKS` is that of the [space](SharedSpace).
-#[derive(Clone, Copy, Debug)]
-pub struct Aliased<'a, const LOCKS: usize = 64> {
-    space: &'a SharedSpace<LOCKS>,
+/// `LOCKS` is that of the [space](crate::SharedSpace).
+#[derive(Debug)]
+pub struct Aliased<'a, P: Platform, const LOCKS: usize = 64> {
+    live: Live<'a, Hold<'a, P, LOCKS>>,
     offset: u64,
     range: (Va, Va),
     /// Bits of output addresses that are not of the memory.
@@ -75,25 +74,26 @@ impl Alias {
     }
 }
 
-impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
+impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
     /// Returns the operations for areas of this address space, which also has the linear map. `offset` is the value to
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
-    pub const fn new(space: &'a SharedSpace<LOCKS>, offset: u64, rodata: Rodata) -> Self {
-        Self { space, offset, range: linear_range(space.geometry()), besides: 0, rodata }
+    pub fn new(live: Live<'a, Hold<'a, P, LOCKS>>, offset: u64, rodata: Rodata) -> Self {
+        let range = linear_range(live.caller.tables().geometry());
+        Self { live, offset, range, besides: 0, rodata }
     }
 
     /// Looks for aliases in a range of addresses, both included, instead of [`linear_range`]: that of the map
     /// ([`Layout::range`](crate::Layout::range)), if [`Layout::at`](crate::Layout::at) has moved it.
     #[must_use]
-    pub const fn in_range(self, range: (Va, Va)) -> Self {
+    pub fn in_range(self, range: (Va, Va)) -> Self {
         Self { range, ..self }
     }
 
     /// Leaves these bits of output addresses out when aliases are looked for: they say whose the memory is, as the bit by which
     /// a realm shares it, and memory has its alias where it has none of them.
     #[must_use]
-    pub const fn sharing_bits(self, bits: u64) -> Self {
+    pub fn sharing_bits(self, bits: u64) -> Self {
         Self { besides: bits, ..self }
     }
 
@@ -101,7 +101,7 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::protect`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// As for [`Live::protect`](crate::Live::protect), for the area and for the aliases. Memory outside the linear map has no alias.
     /// Consecutive memory of which the linear map has only a part is refused as a hole. Translations and permissions
     /// are then as before, although leaves may have been split.
     ///
@@ -116,16 +116,11 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::protect`], for the pages by both addresses.
-    pub unsafe fn set_memory_ro<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-    ) -> Result<(), ChangeError> {
+    /// As for [`Live::protect`](crate::Live::protect), for the pages by both addresses.
+    pub unsafe fn set_memory_ro(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
         let alias = Alias::First(Change::READ_ONLY);
         // SAFETY: the caller's promise.
-        unsafe { self.change(platform, (va, pages), Change::READ_ONLY, alias) }
+        unsafe { self.change((va, pages), Change::READ_ONLY, alias) }
     }
 
     /// Makes pages, and then their aliases, writable. The pages must not be executable.
@@ -137,15 +132,10 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     /// # Safety
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro).
-    pub unsafe fn set_memory_rw<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-    ) -> Result<(), ChangeError> {
+    pub unsafe fn set_memory_rw(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
         let alias = Alias::Last(Change::WRITABLE);
         // SAFETY: the caller's promise.
-        unsafe { self.change(platform, (va, pages), Change::WRITABLE, alias) }
+        unsafe { self.change((va, pages), Change::WRITABLE, alias) }
     }
 
     /// Makes read-only pages executable. Their aliases stay as they are. For pages with new code use
@@ -153,38 +143,28 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::protect`].
+    /// As for [`Live::protect`](crate::Live::protect).
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::protect`].
-    pub unsafe fn set_memory_x<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-    ) -> Result<(), ChangeError> {
+    /// As for [`Live::protect`](crate::Live::protect).
+    pub unsafe fn set_memory_x(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
-        unsafe { self.space.protect(platform, va, pages, Change::EXECUTABLE) }
+        unsafe { self.live.protect(va, pages, Change::EXECUTABLE) }
     }
 
     /// Removes the permission to execute pages. Their aliases stay as they are.
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::protect`].
+    /// As for [`Live::protect`](crate::Live::protect).
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::protect`].
-    pub unsafe fn set_memory_nx<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-    ) -> Result<(), ChangeError> {
+    /// As for [`Live::protect`](crate::Live::protect).
+    pub unsafe fn set_memory_nx(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
-        unsafe { self.space.protect(platform, va, pages, Change::NOT_EXECUTABLE) }
+        unsafe { self.live.protect(va, pages, Change::NOT_EXECUTABLE) }
     }
 
     /// Makes pages with new code read-only and executable at once, and their aliases read-only before that. Makes
@@ -199,16 +179,12 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro). All of the pages are valid, since caches are maintained by their
     /// addresses.
-    pub unsafe fn set_memory_rox<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-    ) -> Result<(), ChangeError> {
+    pub unsafe fn set_memory_rox(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
         let (code, alias) = (Change::READ_ONLY.and(Change::EXECUTABLE), Alias::First(Change::READ_ONLY));
         // SAFETY: the caller's promise.
-        unsafe { self.change(platform, (va, pages), code, alias)? };
-        platform.sync_code(va, pages << self.space.geometry().page_shift());
+        unsafe { self.change((va, pages), code, alias)? };
+        let shift = self.live.caller.tables().geometry().page_shift();
+        self.live.caller.platform.sync_code(va, pages << shift);
         Ok(())
     }
 
@@ -216,20 +192,14 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::set_valid`].
+    /// As for [`Live::set_valid`](crate::Live::set_valid).
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::set_valid`].
-    pub unsafe fn set_memory_valid<P: Platform>(
-        &self,
-        platform: &P,
-        va: Va,
-        pages: u64,
-        valid: bool,
-    ) -> Result<(), ChangeError> {
+    /// As for [`Live::set_valid`](crate::Live::set_valid).
+    pub unsafe fn set_memory_valid(&mut self, va: Va, pages: u64, valid: bool) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
-        unsafe { self.space.set_valid(platform, va, pages, valid) }
+        unsafe { self.live.set_valid(va, pages, valid) }
     }
 
     /// Remakes `pages` pages from `va` on, and all their aliases with them, whatever [`Rodata`] says: memory that is write-back
@@ -241,17 +211,16 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::remake`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// As for [`Live::remake`](crate::Live::remake), for the area and for the aliases. Memory outside the linear map has no alias.
     /// Consecutive memory of which the linear map has only a part is refused as a hole. If the step fails, both sides stay
     /// invalid. Under [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each extent of memory whose ends are
     /// split.
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::remake`], for the pages by both addresses. No third address maps them.
-    pub unsafe fn remake<P: Platform, E>(
-        &self,
-        platform: &P,
+    /// As for [`Live::remake`](crate::Live::remake), for the pages by both addresses. No third address maps them.
+    pub unsafe fn remake<E>(
+        &mut self,
         va: Va,
         pages: u64,
         remake: Remake,
@@ -259,26 +228,20 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     ) -> Result<(), RemakeError<E>> {
         let (Some(bits), true) = (remake.bits(), self.has_linear_map()) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.space.remake(platform, va, pages, remake, step) };
+            return unsafe { self.live.remake(va, pages, remake, step) };
         };
-        let tables = self.space.tables();
+        let tables = self.live.caller.tables();
         let Some(span) = tables.remade_span(va, pages, remake)? else { return Ok(()) };
         // All leaves of both sides go out, whatever they are, and are cut for that.
         let sides = self.sides(span, bits, [LeafChange::REMOVE; 2]);
-        remake_both(
-            &mut Call::new(self.space.caller(platform)),
-            &sides,
-            &remake.of(span.first, tables.geometry()),
-            step,
-        )
+        remake_both(&mut Call::new(self.live.caller), &sides, &remake.of(span.first, tables.geometry()), step)
     }
 
     /// Returns the locks of the area and of its first page's alias, and the number of table pages that it takes to cut the alias
     /// out of the leaf that this is in. Most areas take no more. An attempt without them would only find out that it takes them.
-    fn likely_needs<P: Platform>(&self, platform: &P, sides: &Sides) -> (Cover, u64) {
-        let (g, own) = (self.space.geometry(), Hold::<P, LOCKS>::for_stores(sides.span));
-        let looked_up = platform.read(|| {
-            let reader = Reader::without_version(self.space.tables(), platform);
+    fn likely_needs(&self, sides: &Sides) -> (Cover, u64) {
+        let (g, own) = (self.live.caller.tables().geometry(), Hold::<P, LOCKS>::for_stores(sides.span));
+        let looked_up = self.live.read(|reader| {
             let first = reader.translate(Va(sides.span.first))?.0;
             let last = first + (sides.span.last - sides.span.first);
             let alias = sides.reach(Span { first, last })?.alias;
@@ -298,7 +261,7 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
 
     /// Returns true if the address space has the linear map, which the lower half has not.
     fn has_linear_map(&self) -> bool {
-        self.space.tables().base() == linear_range(self.space.geometry()).0.0
+        self.live.caller.tables().base() == linear_range(self.live.caller.tables().geometry()).0.0
     }
 
     /// Changes the pages, and their aliases before or after them.
@@ -306,24 +269,23 @@ impl<'a, const LOCKS: usize> Aliased<'a, LOCKS> {
     /// # Safety
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro).
-    unsafe fn change<P: Platform>(
-        &self,
-        platform: &P,
+    unsafe fn change(
+        &mut self,
         (va, pages): (Va, u64),
         change: Change,
         alias: Alias,
     ) -> Result<(), ChangeError> {
         if self.rodata != Rodata::Full || !self.has_linear_map() {
             // SAFETY: the caller's promise.
-            return unsafe { self.space.protect(platform, va, pages, change) };
+            return unsafe { self.live.protect(va, pages, change) };
         }
-        let Some(span) = self.space.tables().span(va, pages)? else { return Ok(()) };
-        let tables = self.space.tables();
+        let Some(span) = self.live.caller.tables().span(va, pages)? else { return Ok(()) };
+        let tables = self.live.caller.tables();
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         tables.may_change(change, va).and_then(|()| tables.may_change(follows, va))?;
         let sides = self.sides(span, 0, [tables.leaf_change(change), tables.leaf_change(follows)]);
-        let mut call = Call::new(self.space.caller(platform));
-        let (locks, tables) = self.likely_needs(platform, &sides);
+        let mut call = Call::new(self.live.caller);
+        let (locks, tables) = self.likely_needs(&sides);
         // Without them the attempt says whether it takes them.
         _ = call.frames(tables);
         let wishes = Cell::new(true);

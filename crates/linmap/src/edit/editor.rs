@@ -10,7 +10,7 @@ use crate::edit::guard::Guard;
 use crate::edit::reserve::Reserve;
 use crate::edit::stop::Needs;
 use crate::edit::tables::Tables;
-use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
+use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, Va};
 use crate::plan::Policy;
 use crate::platform::{Dsb, Hardware, Slots, SlotsMut};
 use crate::read::{Entries, Source, Table, Visitor};
@@ -239,27 +239,6 @@ impl<'a, G: Guard> Editor<'a, G> {
         self.deepest(self.root(), span)
     }
 
-    /// Returns the restrictions of all tables above the entry that translates an address.
-    #[cold]
-    pub(crate) fn limits_at(&self, va: u64) -> TableLimits {
-        let (mut table, mut limits) = (self.root(), TableLimits::empty());
-        loop {
-            let index = table.index_of(va);
-            let entry = self.load(&table, index);
-            if !entry.is_table(table.level) {
-                return limits;
-            }
-            limits |= TableLimits::of(entry);
-            table = self.below(&table, index, entry);
-        }
-    }
-
-    /// Returns true if a changed leaf must not be, because its memory would be both writable and executable.
-    #[inline(always)]
-    pub(crate) fn refuses(&self, change: LeafChange, new: Descriptor, va: u64) -> bool {
-        change.refuse_write_execute && new.is_write_execute() && self.is_effective(new, va)
-    }
-
     /// Checks that a leaf may change in place to another memory type, if it does: between Normal with tags and without
     /// (D8.17.1 RWHZWS leaves that out; B2.11: tags make no mismatch).
     ///
@@ -273,14 +252,6 @@ impl<'a, G: Guard> Editor<'a, G> {
             return Err(ChangeError::NotNormal { va: Va(va) });
         }
         Ok(())
-    }
-
-    /// Returns true if no table above a leaf that is both writable and executable prevents that, as far as is known.
-    #[cold]
-    fn is_effective(&self, leaf: Descriptor, va: u64) -> bool {
-        let limits =
-            if self.tables().counts_table_limits() { self.limits_at(va) } else { TableLimits::empty() };
-        limits.restrict(Attributes::from_bits_retain(leaf.0)).is_write_execute()
     }
 
     /// Checks that the policy permits the leaf in use at that address, if there is one, to change its size.

@@ -83,7 +83,7 @@ pub enum ChangeError {
         va: Va,
     },
     /// Walkers would update a leaf, and the address space expects hardware updates
-    /// ([`expect_hardware_updates`](crate::SharedSpace::expect_hardware_updates)).
+    /// ([`expect_hardware_updates`](crate::Tables::expect_hardware_updates)).
     #[error(
         "walkers would update a leaf at {va}: give it the access flag (AF), and not both AP[2] and DBM (D8.5.1, D8.5.2)"
     )]

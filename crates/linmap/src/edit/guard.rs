@@ -6,9 +6,10 @@
 
 use core::marker::PhantomData;
 
-use crate::batch::{Invalidated, Issuer};
+use crate::batch::{Invalidated, Issuer, TlbBatch};
 use crate::build::{Counters, SplitCost};
 use crate::edit::cover::{Claimed, Cover};
+use crate::edit::reader::Versions;
 use crate::edit::stop::Needs;
 use crate::edit::tables::Tables;
 use crate::format::Span;
@@ -65,6 +66,20 @@ pub(crate) trait Guard: Copy {
 
     /// Returns what is known of the tables.
     fn tables(&self) -> &Tables;
+
+    /// Returns the number that changes with the tables, if others may change them.
+    fn versions(owner: &Self::Owner) -> Option<&dyn Versions> {
+        _ = owner;
+        None
+    }
+
+    /// Invalidates what a span has pending. `issuer` returns who invalidates with a cover.
+    fn flush<I: Issuer>(
+        owner: Self::Owner,
+        platform: &Self::Platform,
+        span: Span,
+        issuer: impl Fn(Cover) -> I,
+    );
 
     /// Returns what it takes to store to descriptors of a span.
     fn for_stores(span: Span) -> Cover;
@@ -193,8 +208,14 @@ pub(crate) trait Guard: Copy {
     }
 }
 
-/// The guard of a caller who has the tables alone.
-pub(crate) struct Alone<'a, P> {
+/// A form of an address space: [`Alone`] has one caller at a time, [`Hold`](crate::Hold) many.
+#[expect(private_bounds, reason = "what a guard answers is for this crate")]
+pub trait Form: Guard {}
+
+impl<P: Platform> Form for Alone<'_, P> {}
+
+/// The form of [`Live`](crate::Live) for the only caller: nothing keeps others away, since the borrow does.
+pub struct Alone<'a, P> {
     tables: &'a Tables,
     platform: PhantomData<P>,
 }
@@ -227,6 +248,13 @@ impl<'a, P: Platform> Guard for Alone<'a, P> {
 
     fn tables(&self) -> &Tables {
         self.tables
+    }
+
+    /// Invalidates all of the span, as nobody has noted what is pending.
+    fn flush<I: Issuer>(tables: &'a Tables, _: &P, span: Span, issuer: impl Fn(Cover) -> I) {
+        let mut batch = TlbBatch::new();
+        batch.add(span.first, span.last, tables.geometry().page_shift());
+        batch.finish(&issuer(Cover::NOTHING));
     }
 
     #[inline(always)]

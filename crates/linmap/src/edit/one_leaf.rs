@@ -125,9 +125,8 @@ impl<G: Guard> OfOneLeaf<G> for Wanted {
     fn to(&self, editor: &Editor<'_, G>, found: &Found) -> Tried {
         let (&Found { table, entry: old, at, .. }, &(ref change, later, span)) = (found, self);
         let new = change.of(old, table.level);
-        let refused = change.refuse_write_execute && new.is_write_execute();
         let retyped = (old.0 ^ new.0) & Attributes::MEMORY_TYPE.bits() != 0;
-        if refused || retyped || !editor.tables().is_leaf(old, table.level) {
+        if change.refuses(new) || retyped || !editor.tables().is_leaf(old, table.level) {
             return Tried::Long;
         }
         if new == old {

@@ -24,42 +24,33 @@ pub(crate) trait Versions {
     fn version(&self) -> Option<u64>;
 }
 
-/// A reader of a live map, made by [`SharedSpace::read`](crate::SharedSpace::read).
+/// A reader of a live map: [`Live::read`](crate::Live::read) and [`Space::reader`](crate::Space::reader) make it.
 ///
 /// Every entry is as it was at some moment since the reader began. If another caller works meanwhile, they may be of
-/// different moments; [`may_have_changed`](Self::may_have_changed) tells.
+/// different moments; [`watch`](Self::watch) tells.
 pub struct Reader<'a, M> {
     tables: &'a Tables,
     /// The number that changes with the tables, if others may change them.
     versions: Option<&'a dyn Versions>,
     memory: &'a M,
-    /// The version of the tables when it began, or `None` if they were changing.
-    version: Option<u64>,
 }
 
 impl<'a, M: Memory> Reader<'a, M> {
     /// Returns a reader. It is used only within one section of the platform.
-    pub(crate) fn new(tables: &'a Tables, versions: &'a dyn Versions, memory: &'a M) -> Self {
-        Self { tables, versions: Some(versions), memory, version: versions.version() }
-    }
-
-    /// Returns a reader of a map that nobody changes meanwhile.
-    pub(crate) const fn alone(tables: &'a Tables, memory: &'a M) -> Self {
-        Self { tables, versions: None, memory, version: Some(0) }
-    }
-
-    /// Returns a reader that does not know whether anything has changed.
     #[inline]
-    pub(crate) const fn without_version(tables: &'a Tables, memory: &'a M) -> Self {
-        Self { tables, versions: None, memory, version: None }
+    pub(crate) const fn new(tables: &'a Tables, versions: Option<&'a dyn Versions>, memory: &'a M) -> Self {
+        Self { tables, versions, memory }
     }
 
-    /// Returns true if tables may have changed since the reader began: then what it read may be of different moments.
-    /// False means that all of it was so at one time.
-    pub fn may_have_changed(&self) -> bool {
+    /// Calls `work`. Returns what it returns, and true if tables may have changed meanwhile: then what it read may be of different
+    /// moments. False means that all of it was so at one time.
+    pub fn watch<R>(&self, work: impl FnOnce() -> R) -> (R, bool) {
+        let Some(versions) = self.versions else { return (work(), false) };
+        let before = versions.version();
+        let result = work();
         // What was read is ordered before this.
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
-        self.version.is_none() || self.versions.is_some_and(|versions| versions.version() != self.version)
+        (result, before.is_none() || versions.version() != before)
     }
 
     /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
@@ -121,6 +112,15 @@ impl<'a, M: Memory> Reader<'a, M> {
             .unwrap_or_else(|e| match e {})
     }
 
+    /// Prints a region, as [`dump`](crate::dump) does.
+    ///
+    /// # Errors
+    ///
+    /// The writer failed.
+    pub fn dump(&self, region: MarkedRange, out: &mut impl Write) -> Result<Stats, fmt::Error> {
+        self.dump_with(region, &|memory_type| memory_type.name(), out)
+    }
+
     /// Prints a region with memory types named by the caller, as [`dump_with`] does.
     ///
     /// # Errors
@@ -177,11 +177,11 @@ impl<'a, M: Memory> Reader<'a, M> {
     }
 }
 
-/// Copies live tables as [`SharedSpace::copy`](crate::SharedSpace::copy) does. The copy is made in a section of the platform, of
+/// Copies live tables as [`Live::copy`](crate::Live::copy) does. The copy is made in a section of the platform, of
 /// pages that were taken before it: others may have added tables since they were counted, and then there are too few.
 pub(crate) fn copy<P: Platform>(tables: &Tables, platform: &P, range: (Va, Va)) -> Result<Tree, BuildError> {
     let pages = Reserve::new(platform);
-    let reader = Reader::without_version(tables, &pages);
+    let reader = Reader::new(tables, None, &pages);
     let of = || (tables.root(), tables.geometry(), tables.half());
     loop {
         let needed = platform.read(|| Tree::tables_of_copy(&reader.live(), of(), range));

@@ -48,9 +48,8 @@ impl<G: Guard> LiveVisitor<G> for Look<'_> {
         if !editor.tables().is_leaf(old, table.level) {
             return Err(refusal(va.0, table.level, old, editor.geometry).into());
         }
-        let refuses =
-            LeafChange { refuse_write_execute: !editor.tables().allows_write_execute(), ..LeafChange::NONE };
-        if editor.refuses(refuses, self.remade.leaf(old, first, table.level), first) {
+        let new = self.remade.leaf(old, first, table.level);
+        if new.is_write_execute() && !editor.tables().allows_write_execute() {
             return Err(ChangeError::WriteExecute { va }.into());
         }
         let leaf = table.run_of(index, editor.run(table, old).unwrap_or(1));

@@ -90,8 +90,8 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
 ///
 /// An operation through it does not call [`take`](Memory::take) of the platform below, so it may run where nothing may
 /// sleep or allocate. If the reserve has as many pages as
-/// [`most_tables`](crate::SharedSpace::most_tables) or
-/// [`most_tables_in_pages`](crate::SharedSpace::most_tables_in_pages) says,
+/// [`most_tables`](crate::Tables::most_tables) or
+/// [`most_tables_in_pages`](crate::Tables::most_tables_in_pages) says,
 /// the operation does not fail for want of memory. Pages that were not used go back to the platform when this value is dropped.
 ///
 /// ```
@@ -105,13 +105,13 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
 /// space.set_policy(Policy::Live);
 /// let start = Va(g.base(Half::Upper));
 /// // SAFETY: no CPU uses these tables.
-/// unsafe { space.map(&platform, start, 512, Pa(0), Attributes::RAM)? };
+/// unsafe { space.on(&platform).map(start, 512, Pa(0), Attributes::RAM)? };
 ///
 /// // Where sleeping is permitted:
 /// let reserved = Reserved::take(&platform, space.most_tables())?;
 /// // And where it is not. The block is split, by a page of the reserve.
 /// // SAFETY: no CPU uses these tables.
-/// unsafe { space.protect(&reserved, start, 1, Change::READ_ONLY)? };
+/// unsafe { space.on(&reserved).protect(start, 1, Change::READ_ONLY)? };
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -74,8 +74,7 @@ impl Survey {
         old: Descriptor,
     ) -> Result<(), Stop> {
         let new = change.of(old, table.level);
-        let refused = editor.refuses(change, new, table.va(first));
-        if refused || !editor.tables().is_leaf(old, table.level) {
+        if change.refuses(new) || !editor.tables().is_leaf(old, table.level) {
             let is_hole = !old.is_valid() && !editor.tables().is_leaf(old, table.level);
             if change.skip_holes && is_hole {
                 // So the leaves around it are visited one by one.

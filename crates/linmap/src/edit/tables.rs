@@ -4,6 +4,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use crate::build::page_tables_for;
 use crate::edit::error::ChangeError;
 use crate::format::{
     Change, ChangeFlags, Descriptor, Geometry, Half, LeafChange, Level, Pa, Remake, Span, TableAttributes,
@@ -12,9 +13,11 @@ use crate::format::{
 use crate::plan::{Leaves, Policy};
 use crate::platform::Hardware;
 
-/// The properties of a live map.
+/// The facts that are known of live tables without reading them, and the settings of their owner. Both forms of an address space lead here.
+///
+/// Settings are for what comes after them. While others change the map they may be changed, too.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub struct Tables {
     /// The physical address of the root, which changes under the lock.
     root: AtomicU64,
     geometry: Geometry,
@@ -30,7 +33,6 @@ pub(crate) struct Tables {
     policy: AtomicU8,
     write_execute: AtomicBool,
     hardware_updates: AtomicBool,
-    count_table_limits: AtomicBool,
     /// The bits of the descriptors of new tables.
     table_attributes: AtomicU64,
 }
@@ -49,7 +51,6 @@ impl Tables {
         policy: AtomicU8::new(0),
         write_execute: AtomicBool::new(false),
         hardware_updates: AtomicBool::new(false),
-        count_table_limits: AtomicBool::new(false),
         table_attributes: AtomicU64::new(0),
     };
 
@@ -83,20 +84,35 @@ impl Tables {
         self.fixed_root.store(true, Relaxed);
     }
 
-    /// Returns the largest number of tables that the two ends of a range may need: for each of them one of each level below
-    /// the root.
-    pub(crate) const fn most_tables(&self) -> u64 {
+    /// Returns the first and the last address of what belongs to this map: the half, or
+    /// [a part of it](crate::SharedSpace::from_shared_root).
+    pub const fn range(&self) -> (Va, Va) {
+        (Va(self.owned.first), Va(self.owned.last))
+    }
+
+    /// Returns the largest number of table pages that a [`protect`](crate::Live::protect), [`set_valid`](crate::Live::set_valid) or
+    /// [`unmap`](crate::Live::unmap) may need, whatever its range and whatever leaves are there: for each end of the range a table
+    /// of each level below the root. See [`Reserved`](crate::Reserved).
+    pub const fn most_tables(&self) -> u64 {
         let levels = Level::PAGE.number() - self.geometry.root().number();
         2 * levels as u64
     }
 
-    /// Returns the physical address of the root table.
+    /// Returns the largest number of table pages that [`map`](crate::Live::map), [`split_to_pages`](crate::Live::split_to_pages) or
+    /// [`pin`](crate::Live::pin) may need for `pages` pages from `va` on, whatever is there. Returns 0 for a range that they refuse.
+    pub fn most_tables_in_pages(&self, va: Va, pages: u64) -> u64 {
+        let Ok(Some(span)) = self.owned_span(va, pages) else { return 0 };
+        page_tables_for(self.geometry, self.geometry.root(), span, span)
+    }
+
+    /// Returns the address of the root table.
     #[inline]
-    pub(crate) fn root(&self) -> Pa {
+    pub fn root(&self) -> Pa {
         Pa(self.root.load(Relaxed))
     }
 
-    pub(crate) const fn geometry(&self) -> Geometry {
+    /// Returns the geometry of the tables.
+    pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
@@ -130,7 +146,7 @@ impl Tables {
 
     /// Returns the policy for leaves in use that would have to change their size.
     #[inline]
-    pub(crate) fn policy(&self) -> Policy {
+    pub fn policy(&self) -> Policy {
         match self.policy.load(Relaxed) {
             n if n == Policy::Live as u8 => Policy::Live,
             n if n == Policy::Pages as u8 => Policy::Pages,
@@ -145,11 +161,15 @@ impl Tables {
         self.policy() == Policy::Live && hardware.promise().never_aborts
     }
 
-    pub(crate) fn set_policy(&self, policy: Policy) {
+    /// Sets the policy for leaves in use that would have to change their size.
+    pub fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Relaxed);
     }
 
-    pub(crate) fn allow_write_execute(&self, allow: bool) {
+    /// Permits memory that is both writable and executable, which is refused by default. The caller is responsible for
+    /// such memory. Restrictions in table descriptors do not count: the CPUs may ignore them
+    /// ([`TableLimits`](crate::TableLimits)).
+    pub fn allow_write_execute(&self, allow: bool) {
         self.write_execute.store(allow, Relaxed);
     }
 
@@ -157,7 +177,14 @@ impl Tables {
         self.write_execute.load(Relaxed)
     }
 
-    pub(crate) fn expect_hardware_updates(&self, expect: bool) {
+    /// Says that walkers of some CPU set the access flag or manage the dirty state (TCR_EL1.HA and HD), as user space wants
+    /// it; false by default. No leaf of the map must be one that they update, since a change is a load and a plain store: each
+    /// has its access flag, and none is read-only with DBM (writable-clean, D8.5.2). Changes and mappings that might make
+    /// another one are refused from now on. Those that exist, or are created, are the caller's; a
+    /// [`check`](crate::Reader::check) finds them ([`Checks::hardware_updates`](crate::Checks::hardware_updates)).
+    ///
+    /// With TCR2_EL1.HAFT tables have their flag, too: [`TableAttributes::ACCESSED`].
+    pub fn expect_hardware_updates(&self, expect: bool) {
         self.hardware_updates.store(expect, Relaxed);
     }
 
@@ -165,21 +192,19 @@ impl Tables {
         self.hardware_updates.load(Relaxed)
     }
 
-    pub(crate) fn count_table_limits(&self, count: bool) {
-        self.count_table_limits.store(count, Relaxed);
-    }
-
-    pub(crate) fn counts_table_limits(&self) -> bool {
-        self.count_table_limits.load(Relaxed)
-    }
-
-    pub(crate) fn set_table_attributes(&self, attributes: TableAttributes) {
+    /// Sets what the descriptors of new tables have besides the address; nothing by default. Tables that exist stay as
+    /// they are.
+    ///
+    /// A new table gets those restrictions that remove nothing from what it is made for: from the leaf that it replaces,
+    /// before and after the change, or from the new mappings below it. Later a permission that a table removes can be set in
+    /// the leaves below it, and has no effect.
+    pub fn set_table_attributes(&self, attributes: TableAttributes) {
         self.table_attributes.store(attributes.bits(), Relaxed);
     }
 
-    /// Returns the attributes of new tables.
+    /// Returns what the descriptors of new tables have besides the address.
     #[inline]
-    pub(crate) fn table_attributes(&self) -> TableAttributes {
+    pub fn table_attributes(&self) -> TableAttributes {
         TableAttributes::from_bits_truncate(self.table_attributes.load(Relaxed))
     }
 

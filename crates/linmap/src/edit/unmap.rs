@@ -367,14 +367,14 @@ mod tests {
         let p = memory.platform();
         let tree = Tree::build(&p, g, Half::Upper, core::iter::empty()).expect("a page");
         let space = SharedSpace::adopt(tree);
-        let at_first = space.stats(&p);
+        let at_first = space.on(&p).stats();
         let pages: Vec<(Va, u64)> = (0..400).map(|n| (Va(0xffff_0000_0000_0000 + (n << 13)), 1)).collect();
         for &(va, pages) in &pages {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&p, va, pages, Pa(va.0 & 0xffff_ffff), Attributes::RAM) }.expect("mapped");
+            unsafe { space.on(&p).map(va, pages, Pa(va.0 & 0xffff_ffff), Attributes::RAM) }.expect("mapped");
         }
         // SAFETY: as above.
-        let done = unsafe { space.unmap_all(&p, &[&pages[..], &pages[..]].concat()) };
-        assert_eq!((done, space.stats(&p)), (Ok(()), at_first));
+        let done = unsafe { space.on(&p).unmap_all(&[&pages[..], &pages[..]].concat()) };
+        assert_eq!((done, space.on(&p).stats()), (Ok(()), at_first));
     }
 }

@@ -35,13 +35,13 @@ bitflags::bitflags! {
         const UXN = 1 << 54;
         /// Bits 58, 56 and 55, which hardware leaves to software. Bit 58 has a meaning: [`STAYS_SPLIT`](Self::STAYS_SPLIT).
         const SOFTWARE = 0b1011 << 55;
-        /// Bit 57 of an invalid leaf: a [`remake`](crate::SharedSpace::remake) has taken it out, and not brought it back. In a valid
+        /// Bit 57 of an invalid leaf: a [`remake`](crate::Live::remake) has taken it out, and not brought it back. In a valid
         /// leaf it says nothing, and it is cleared when the leaf becomes invalid or valid in another way.
         const TAKEN_OUT = 1 << 57;
         /// Bit 58, which hardware ignores: the leaf keeps its size. No collapse merges it into a block or a contiguous run.
         ///
-        /// A [`Layout`](crate::Layout) sets it on its carve-outs, [`create_regions`](crate::create_regions) on regions in pages
-        /// and [`SharedSpace::pin`](crate::SharedSpace::pin) on a range.
+        /// A [`Layout`](crate::Layout) sets it on its carve-outs, [`create_regions`](crate::Live::create_regions) on regions in pages
+        /// and [`Live::pin`](crate::Live::pin) on a range.
         const STAYS_SPLIT = 1 << 58;
         /// Bits 63:59, which the library keeps and never interprets: PBHA, POIndex and others, by the features of the CPU.
         const UPPER = 0b1_1111 << 59;

@@ -28,7 +28,7 @@ bitflags::bitflags! {
     /// have a platform of its own.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
     pub struct ChangeFlags: u32 {
-        /// Leaves the invalidations to a later [`flush`](crate::SharedSpace::flush) of the range, or of one that contains
+        /// Leaves the invalidations to a later [`flush`](crate::Live::flush) of the range, or of one that contains
         /// it. Until then CPUs may use the old translations and permissions. The range counts as *pending*: it is not
         /// collapsed, and another operation on any of its addresses invalidates first.
         const LATER = 1 << 0;
@@ -76,7 +76,7 @@ impl Change {
     pub const VALID: Self = Self { set: VALID, clear: 0 };
 
     /// Not global: the entry belongs to one ASID, as kernels without KASLR want it that hide themselves from user space
-    /// (KPTI). There is no way back in place; a [`remake`](crate::SharedSpace::remake) or new tables can make leaves
+    /// (KPTI). There is no way back in place; a [`remake`](crate::Live::remake) or new tables can make leaves
     /// global.
     pub const NOT_GLOBAL: Self = Self::plain(Attributes::NOT_GLOBAL, Attributes::empty());
 

@@ -358,7 +358,7 @@ impl Geometry {
         }
     }
 
-    /// Returns this geometry with a limit for leaves: none that is larger than two to the power of `shift` bytes is made,
+    /// Returns this geometry with a limit for leaves: none of more bytes is made,
     /// contiguous runs included. Pages always are. Larger leaves that are in tables already are understood; if one is
     /// split, its parts are entries of the next level, whatever their size.
     ///
@@ -366,16 +366,16 @@ impl Geometry {
     /// use linmap::{Geometry, Granule, OaFormat};
     ///
     /// // Linux knows no contiguous runs of 1G blocks.
-    /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?.with_largest_leaf(30);
+    /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?.with_largest_leaf(1 << 30);
     /// assert_eq!(g.new_leaf_sizes()[0].bytes(), 1 << 30);
     /// assert_eq!(g.leaf_sizes()[0].bytes(), 16 << 30);
     /// # Ok::<(), linmap::GeometryError>(())
     /// ```
     #[must_use]
-    pub const fn with_largest_leaf(self, shift: u32) -> Self {
-        let page = self.page_shift();
-        let shift = if shift < page { page } else { shift };
-        Self { largest: if shift < u8::MAX as u32 { shift as u8 } else { u8::MAX }, ..self }
+    pub const fn with_largest_leaf(self, bytes: u64) -> Self {
+        let page = self.page_size();
+        let bytes = if bytes < page { page } else { bytes };
+        Self { largest: bytes.ilog2() as u8, ..self }
     }
 
     /// Returns the translation granule.
@@ -638,7 +638,7 @@ mod tests {
     fn runs_are_made_up_to_the_largest_leaf() {
         for all in [g(Granule::K4, 48, OaFormat::Bits48), g(Granule::K16, 47, OaFormat::Bits48)] {
             for size in all.leaf_sizes().iter() {
-                let g = all.with_largest_leaf(size.bytes().trailing_zeros());
+                let g = all.with_largest_leaf(size.bytes());
                 for level in (2..=3).map(Level::new) {
                     let members = g.run_to_make(level);
                     let sizes = g.leaf_sizes();

@@ -44,6 +44,12 @@ impl LeafChange {
         Descriptor(old.0 & !self.clear | self.set)
     }
 
+    /// Returns true if a leaf must not become this one, because its memory would be both writable and executable.
+    #[inline(always)]
+    pub(crate) const fn refuses(self, new: Descriptor) -> bool {
+        self.refuse_write_execute && new.is_write_execute()
+    }
+
     /// A separate function, so that the other changes are an AND and an OR.
     #[cold]
     #[inline(never)]

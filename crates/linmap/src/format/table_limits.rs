@@ -89,7 +89,7 @@ impl TableLimits {
 
 bitflags::bitflags! {
     /// The bits that the descriptors of new tables have, besides the address
-    /// ([`SharedSpace::set_table_attributes`](crate::SharedSpace::set_table_attributes)).
+    /// ([`Tables::set_table_attributes`](crate::Tables::set_table_attributes)).
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct TableAttributes: u64 {
         /// AF of the table, so that walkers need not set it where TCR2_EL1.HAFT is on (D8.5.1.3). Elsewhere hardware

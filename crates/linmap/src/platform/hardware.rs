@@ -53,7 +53,7 @@ pub struct CannotPark;
 ///   access flag set, none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`, D8.5.2), and no change makes one so. With
 ///   TCR2_EL1.HAFT on each table has its flag set, too
 ///   ([`TableAttributes::ACCESSED`](crate::TableAttributes::ACCESSED)). The library keeps these bits as the caller chose
-///   them; [`expect_hardware_updates`](crate::SharedSpace::expect_hardware_updates) lets it refuse others.
+///   them; [`expect_hardware_updates`](crate::Tables::expect_hardware_updates) lets it refuse others.
 pub unsafe trait Hardware {
     /// The number of locks, a power of two from 1 to 64. With 1, callers take turns. With more, callers that change
     /// different gigabytes work at the same time: the gigabyte with the number `n` has the lock `n % LOCKS`.

@@ -116,7 +116,7 @@ pub unsafe trait Memory {
 
     /// Calls `work` with the entries of a page that no walker can reach, and that is or will be a table at `level`.
     ///
-    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::create) reach pages by this alone, several times for a page, which
+    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::Live::create) reach pages by this alone, several times for a page, which
     /// keeps its entries in between. Calls may be nested within it for tables of the next level, but never for two tables of one level.
     /// So a platform that can map one page of each level, such as a fixmap, maps it here and unmaps it when `work` has returned.
     /// The default is [`slots`](Self::slots).

@@ -228,7 +228,7 @@ pub enum BbmPromise {
     /// It may abort: BBM is 1 or 2, which permits TLB conflict aborts until the TLBI completes.
     MayAbort(u8),
     /// It needs break-before-make: BBM is 0.
-    Never,
+    NeedsBreakBeforeMake,
 }
 
 impl BbmPromise {
@@ -246,7 +246,7 @@ impl BbmPromise {
             (Some(listed), _) if listed.has(midr) => Self::Listed,
             (_, 3..) => Self::Level3,
             (Some(_), _) => Self::OtherRevision,
-            (None, 0) => Self::Never,
+            (None, 0) => Self::NeedsBreakBeforeMake,
             (None, level) => Self::MayAbort(level),
         }
     }
@@ -267,7 +267,7 @@ impl fmt::Display for BbmPromise {
             Self::MayAbort(level) => {
                 write!(f, "has BBM level {level}, which may abort, and is not listed as one that never does")
             }
-            Self::Never => f.write_str("has BBM level 0: no live block can change size"),
+            Self::NeedsBreakBeforeMake => f.write_str("has BBM level 0: no live block can change size"),
         }
     }
 }
@@ -299,7 +299,7 @@ mod tests {
             (0x410f_d890, 2, Listed),
             (0x410f_d870, 2, Listed),
             (0x413f_d8e1, 2, Listed),
-            (0x4e0f_d8e0, 0, Never),
+            (0x4e0f_d8e0, 0, NeedsBreakBeforeMake),
             (0x410f_d8a0, 2, Listed),
             (0x410f_d8b0, 2, Listed),
             (0x410f_d8cf, 2, OtherRevision),
@@ -309,7 +309,7 @@ mod tests {
             (0x411f_d900, 2, OtherRevision),
             (0x411f_d901, 2, Listed),
             (0x000f_0510, 2, MayAbort(2)),
-            (0x410f_d0c1, 0, Never),
+            (0x410f_d0c1, 0, NeedsBreakBeforeMake),
             (0x410f_d0c1, 1, MayAbort(1)),
         ];
         for (midr, bbm, expected) in rows {

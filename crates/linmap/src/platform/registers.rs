@@ -97,7 +97,7 @@ impl Registers {
     }
 
     /// Returns these registers with walkers that write what this CPU can, up to `most`. The address space has to know
-    /// ([`expect_hardware_updates`](crate::SharedSpace::expect_hardware_updates)).
+    /// ([`expect_hardware_updates`](crate::Tables::expect_hardware_updates)).
     #[must_use]
     pub const fn with_hardware_updates(self, cpu: &Features, most: HardwareUpdates) -> Self {
         let has = cpu.hardware_updates();

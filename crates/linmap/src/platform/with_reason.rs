@@ -17,13 +17,13 @@ use crate::platform::reason::Reason;
 /// # space.set_policy(Policy::Live);
 /// # let start = Va(g.base(Half::Upper));
 /// # // SAFETY: no CPU uses these tables.
-/// # unsafe { space.map(&hardware, start, 512, Pa(0), Attributes::RAM)? };
+/// # unsafe { space.on(&hardware).map(start, 512, Pa(0), Attributes::RAM)? };
 ///
 /// let for_module = WithReason::new(&hardware, Reason::MODULE);
 /// // SAFETY: the locks of `hardware` are the only ones of these tables.
 /// let platform = unsafe { Combined::new(&memory, &for_module) };
 /// // SAFETY: no CPU uses these tables.
-/// unsafe { space.protect(&platform, start, 1, Change::READ_ONLY)? };
+/// unsafe { space.on(&platform).protect(start, 1, Change::READ_ONLY)? };
 /// // A block became a table: 31 runs of 16 pages, and 16 single ones.
 /// let cost = space.split_cost(Reason::MODULE);
 /// assert_eq!((cost.splits, cost.tlb_entries), (1, 31 + 16 - 1));

@@ -11,7 +11,7 @@ use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::{Entries, Table};
 
 /// Counts the leaves and tables from `first` to `last`, both included, as they would be after
-/// [`collapse`](crate::SharedSpace::collapse) of all that the tables map there. The tables stay as they are.
+/// [`collapse`](crate::Live::collapse) of all that the tables map there. The tables stay as they are.
 ///
 /// It is the most that a collapse reaches: claims and pending invalidations are not in the tables. A table with restrictions
 /// is taken to stay. A leaf that [stays split](crate::Attributes::STAYS_SPLIT) stays as it is.

@@ -2,10 +2,8 @@
 
 mod copy;
 mod error;
-mod root_entries;
 mod second_tree;
 #[cfg(test)]
 mod tests;
 
 pub use error::RepaintError;
-pub use root_entries::RootEntries;

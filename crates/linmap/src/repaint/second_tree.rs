@@ -13,16 +13,16 @@ use core::iter::once;
 use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
-use crate::edit::{Call, Caller, Cover, Editor, GIGABYTE, Guard, retire};
+use crate::edit::{AdoptError, Call, Caller, ChangeError, Cover, Editor, GIGABYTE, Guard, Live, retire};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::plan::{Policy, Stats};
 use crate::platform::{CannotPark, EntryUpdate, Frame, Hardware, Memory, Platform, with_locks};
 use crate::repaint::copy::{Copy, Detached};
 use crate::repaint::error::RepaintError;
 use crate::share::marks::{self, Parts};
-use crate::share::{Claim, Hold, SharedSpace};
+use crate::share::{Claim, Hold, whole_entries};
 
-impl<const LOCKS: usize> SharedSpace<LOCKS> {
+impl<'a, P: Platform, const LOCKS: usize> Live<'a, Hold<'a, P, LOCKS>> {
     /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
     /// size: a second tree is built, and all CPUs switch to it. Returns the counts of the new tables of the range,
     /// including the root. From then on the policy is [`Policy::Pages`]. Translations stay as they are, present-invalid
@@ -31,14 +31,14 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     ///
     /// A map in large leaves needs this before it can be used by a CPU that may abort when a leaf is split live. Let
     /// that CPU use the map after this method has returned. The range must consist of whole entries of the root, like
-    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without a lock must read [`root`](Self::root)
+    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without a lock must read [`root`](crate::Tables::root)
     /// again afterwards.
     ///
     /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Hardware::HOLD) descriptors at a
     /// time, or one table if that has more, and released in between. What changes meanwhile is copied again, in
     /// parts of 16 MB. The copying ends when nothing is left to copy in a hold of all locks. In that hold the CPUs are
     /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If the root
-    /// [stays where it is](Self::fix_root), they are parked for the stores to its [entries](Self::root_entries) instead.
+    /// [stays where it is](crate::SharedSpace::fix_root), they are parked for the stores to its entries instead, one for each that is in use.
     /// If other operations change so much that this does not happen in as many holds as the first pass took, the repaint
     /// claims the range as a long operation does: others wait, or are told [`Busy`](crate::ChangeError::Busy), until the rest is copied.
     ///
@@ -52,31 +52,42 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// tables that this library would not write; another repaint under way; claims of others in the way for as long as
     /// the copying took, if this context cannot [`wait`](crate::Hardware::wait). All new tables have then been given back,
     /// and the map, the policy and the counts are as before.
-    pub fn repaint<P: Platform>(
-        &self,
-        platform: &P,
-        range: (Va, Va),
-        keep: &[(Va, Va)],
-    ) -> Result<Stats, RepaintError> {
-        let (range, state) = (self.whole_entries(range)?, self.state());
+    pub fn repaint(&mut self, range: (Va, Va), keep: &[(Va, Va)]) -> Result<Stats, RepaintError> {
+        let (range, state) = (self.whole_entries(range)?, self.caller.owner);
         if !state.attention.repaint_begins() {
             return Err(RepaintError::UnderWay);
         }
         state.copied.set(range);
         // From here on, every holder of a lock sees that changes are to be marked.
-        marks::clear(state, platform);
-        let result = Repaint::run(self.caller(platform), (range, keep), &mut Detached::new());
+        marks::clear(state, self.caller.platform);
+        let result = Repaint::run(self.caller, (range, keep), &mut Detached::new());
         state.copied.forget();
         state.attention.repaint_ends();
         result
     }
+
+    /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.
+    fn whole_entries(&self, range: (Va, Va)) -> Result<Span, RepaintError> {
+        let (g, tables) = (self.caller.tables().geometry(), self.caller.tables());
+        let span = whole_entries(g, tables.half(), range).map_err(|error| match error {
+            AdoptError::PartOfEntry { va } => RepaintError::PartOfEntry { va },
+            _ => {
+                let pages = (range.1.0.wrapping_sub(range.0.0) >> g.page_shift()) + 1;
+                RepaintError::OutsideHalf { va: range.0, pages }
+            }
+        })?;
+        match tables.owns(span) {
+            Err(ChangeError::NotOwned { va }) => Err(RepaintError::NotOwned { va }),
+            _ => Ok(span),
+        }
+    }
 }
 
 /// A repaint under way.
-struct Repaint<'a, P: Platform, const LOCKS: usize> {
+struct Repaint<'a, 'c, P: Platform, const LOCKS: usize> {
     call: Call<'a, Hold<'a, P, LOCKS>>,
     range: Span,
-    keep: &'a [(Va, Va)],
+    keep: &'c [(Va, Va)],
     /// The second root.
     root: Frame,
     /// If the first root stays where it is, the page for its old entries.
@@ -87,17 +98,17 @@ struct Repaint<'a, P: Platform, const LOCKS: usize> {
     holds: u64,
     /// The claim of the range, if it took too long without one.
     claim: Option<Claim<'a>>,
-    detached: &'a mut Detached,
+    detached: &'c mut Detached,
 }
 
-impl<'a, P: Platform, const LOCKS: usize> Repaint<'a, P, LOCKS> {
+impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
     /// The most table pages that are taken in advance for one hold. It ends early if they do not suffice.
     const MOST_FRAMES: u64 = 64;
 
     fn run(
         caller: Caller<'a, Hold<'a, P, LOCKS>>,
-        (range, keep): (Span, &'a [(Va, Va)]),
-        detached: &'a mut Detached,
+        (range, keep): (Span, &'c [(Va, Va)]),
+        detached: &'c mut Detached,
     ) -> Result<Stats, RepaintError> {
         let platform = caller.platform;
         let root = platform.take().ok_or(OutOfFrames(0))?;

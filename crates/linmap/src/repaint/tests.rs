@@ -93,7 +93,7 @@ impl Scene {
         let scene = Self { memory, space, base };
         let host = scene.memory.platform();
         // Blocks at both ends, so that they are cut.
-        scene.space.split_to_pages(&host, scene.va(8 * M), 32 * M / PAGE).expect("enough");
+        scene.space.on(&host).split_to_pages(scene.va(8 * M), 32 * M / PAGE).expect("enough");
         scene
     }
 
@@ -105,14 +105,16 @@ impl Scene {
         let (g, mut pages) = (self.space.geometry(), Pages::new());
         // A lock may be about to be taken, but is not held.
         let host = self.memory.platform();
-        let _ = self.space.visit(&host, linear_range(g), |visited| {
-            if let Entry::Leaf(leaf) = visited.entry {
-                for at in (0..g.level_size(visited.level)).step_by(PAGE as usize) {
-                    let oa = Pa(leaf.oa.0 + at);
-                    pages.insert(visited.va.0 + at, Leaf { oa, contiguous: false, ..leaf });
+        let _ = self.space.on(&host).read(|reader| {
+            reader.visit(linear_range(g), |visited| {
+                if let Entry::Leaf(leaf) = visited.entry {
+                    for at in (0..g.level_size(visited.level)).step_by(PAGE as usize) {
+                        let oa = Pa(leaf.oa.0 + at);
+                        pages.insert(visited.va.0 + at, Leaf { oa, contiguous: false, ..leaf });
+                    }
                 }
-            }
-            Continue(())
+                Continue(())
+            })
         });
         pages
     }
@@ -164,29 +166,31 @@ fn changes_after_the_marks_were_taken_are_marked() {
     // SAFETY: no CPU uses the addresses of tables in host memory.
     unsafe {
         at_each_hold("protect", nothing, |scene, on| {
-            scene.space.protect(on, scene.va(M), PAGES, Change::READ_ONLY)
+            scene.space.on(on).protect(scene.va(M), PAGES, Change::READ_ONLY)
         });
         let read_only = |scene: &Scene, host: &Host<'_>| {
             let pages = (BYTES - 4 * M) / PAGE;
-            scene.space.protect(host, scene.va(2 * M), pages, Change::READ_ONLY).expect("mapped");
+            scene.space.on(host).protect(scene.va(2 * M), pages, Change::READ_ONLY).expect("mapped");
         };
         at_each_hold("protect the ends", read_only, |scene, on| {
-            scene.space.protect(on, scene.va(M), PAGES, Change::READ_ONLY)
+            scene.space.on(on).protect(scene.va(M), PAGES, Change::READ_ONLY)
         });
         at_each_hold("protect one page", nothing, |scene, on| {
-            scene.space.protect(on, scene.va(M), 1, Change::READ_ONLY)
+            scene.space.on(on).protect(scene.va(M), 1, Change::READ_ONLY)
         });
-        at_each_hold("set_valid", nothing, |scene, on| scene.space.set_valid(on, scene.va(M), PAGES, false));
-        at_each_hold("unmap", nothing, |scene, on| scene.space.unmap(on, scene.va(M), PAGES));
+        at_each_hold("set_valid", nothing, |scene, on| {
+            scene.space.on(on).set_valid(scene.va(M), PAGES, false)
+        });
+        at_each_hold("unmap", nothing, |scene, on| scene.space.on(on).unmap(scene.va(M), PAGES));
         at_each_hold("unmap_all", nothing, |scene, on| {
-            scene.space.unmap_all(on, &[(scene.va(30 * M), 10), (scene.va(9 * M), 10 * M / PAGE)])
+            scene.space.on(on).unmap_all(&[(scene.va(30 * M), 10), (scene.va(9 * M), 10 * M / PAGE)])
         });
         at_each_hold("map", nothing, |scene, on| {
-            scene.space.map(on, scene.va(BYTES), 10 * M / PAGE, Pa(PAGE), Attributes::RAM)
+            scene.space.on(on).map(scene.va(BYTES), 10 * M / PAGE, Pa(PAGE), Attributes::RAM)
         });
         at_each_hold("aliases", area_of_all, |scene, on| {
-            let aliased = Aliased::new(&scene.space, scene.base, Rodata::Full);
-            aliased.set_memory_ro(on, scene.va(AREA), PAGES)
+            let mut aliased = Aliased::new(scene.space.on(on), scene.base, Rodata::Full);
+            aliased.set_memory_ro(scene.va(AREA), PAGES)
         });
     }
 }
@@ -194,6 +198,6 @@ fn changes_after_the_marks_were_taken_are_marked() {
 /// Maps an area beyond the linear map to the same memory.
 fn area_of_all(scene: &Scene, host: &Host<'_>) {
     // SAFETY: no CPU uses the addresses of tables in host memory.
-    unsafe { scene.space.map(host, scene.va(AREA), PAGES, Pa(M), Attributes::RAM) }.expect("a hole");
-    scene.space.split_to_pages(host, scene.va(AREA), PAGES).expect("enough");
+    unsafe { scene.space.on(host).map(scene.va(AREA), PAGES, Pa(M), Attributes::RAM) }.expect("a hole");
+    scene.space.on(host).split_to_pages(scene.va(AREA), PAGES).expect("enough");
 }

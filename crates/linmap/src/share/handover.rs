@@ -16,9 +16,9 @@ impl SharedSpace {
     /// Takes over tables that walkers already use, for example those of a boot loader or of a kernel's older code.
     /// Reads all of them once to count their contents, and changes nothing.
     ///
-    /// The policy is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](Self::set_policy) changes it. Memory
-    /// that is both writable and executable stays so until it changes; [`check`](Self::check) finds it. Restrictions in
-    /// table descriptors stay as they are; [`set_table_attributes`](Self::set_table_attributes) is for new tables.
+    /// The policy is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](crate::Tables::set_policy) changes it. Memory
+    /// that is both writable and executable stays so until it changes; [`check`](crate::Reader::check) finds it. Restrictions in
+    /// table descriptors stay as they are; [`set_table_attributes`](crate::Tables::set_table_attributes) is for new tables.
     ///
     /// # Errors
     ///
@@ -29,7 +29,7 @@ impl SharedSpace {
     /// - `root` is the root table that the walkers of this half use, or will use, with this geometry.
     /// - The root and all tables below it are pages of `memory`, each used in one place, and no [`Frame`](crate::Frame)
     ///   exists for any of them. From now on they belong to this value, which gives unused tables back to that memory.
-    /// - Contiguous runs are whole: all members have the contiguous bit and are consistent, as [`check`](Self::check)
+    /// - Contiguous runs are whole: all members have the contiguous bit and are consistent, as [`check`](crate::Reader::check)
     ///   tests.
     /// - From now on only the walkers and this value read or write the tables, and earlier stores to them are visible
     ///   to all walkers.
@@ -48,11 +48,11 @@ impl SharedSpace {
     /// from the first address of `range` to the last, for example [`linear_range`](crate::linear_range). Reads the tables of
     /// that range once to count their contents, and changes nothing.
     ///
-    /// The root stays where it is for ever, also when the map is [repainted](Self::repaint). The rest of the root is left
+    /// The root stays where it is for ever, also when the map is [repainted](crate::Live::repaint). The rest of the root is left
     /// to others: it can be read, and whole leaves there change their permissions and their validity, as the area of
     /// [`Aliased`](crate::Aliased) does; everything else is refused with
-    /// [`NotOwned`](crate::ChangeError::NotOwned). [`stats`](Self::stats) are those of the range and of the root. The policy
-    /// is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](Self::set_policy) changes it.
+    /// [`NotOwned`](crate::ChangeError::NotOwned). [`stats`](crate::Live::stats) are those of the range and of the root. The policy
+    /// is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](crate::Tables::set_policy) changes it.
     ///
     /// Where the root is not writable by its usual address, the memory stores its entries in its own way
     /// ([`Memory::store_root`]).

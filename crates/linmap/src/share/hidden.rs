@@ -17,7 +17,7 @@ use crate::share::shared_space::SharedSpace;
 /// ```
 /// use linmap::host::HostMemory;
 /// use linmap::{
-///     SharedSpace, Geometry, Granule, Half, Hidden, ImageAlias, Layout, Leaves, OaFormat, Pa, Rodata, Tree, create,
+///     SharedSpace, Geometry, Granule, Half, Hidden, ImageAlias, Layout, Leaves, OaFormat, Pa, Rodata, Tree,
 /// };
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
@@ -30,7 +30,7 @@ use crate::share::shared_space::SharedSpace;
 ///     .with_image(text, Rodata::Full)?
 ///     .with_data(data, ImageAlias::Hidden)?;
 /// // SAFETY: no CPU uses these tables.
-/// unsafe { create(&space, &platform, &layout, Leaves::Largest)? };
+/// unsafe { space.on(&platform).create(&layout, Leaves::Largest)? };
 ///
 /// // No leaf changes its size: the policy is `Fixed`.
 /// let data = Hidden::new(&space, &layout).expect("it is to be hidden");
@@ -85,7 +85,7 @@ impl<'s, const LOCKS: usize> Hidden<'s, LOCKS> {
     ///
     /// # Errors
     ///
-    /// As for [`SharedSpace::set_valid`]; [`Busy`](ChangeError::Busy) also if another CPU is about to show or hide it and this
+    /// As for [`Live::set_valid`](crate::Live::set_valid); [`Busy`](ChangeError::Busy) also if another CPU is about to show or hide it and this
     /// context cannot wait. It is as before then.
     ///
     /// # Safety
@@ -159,11 +159,11 @@ impl<'s, const LOCKS: usize> Hidden<'s, LOCKS> {
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::set_valid`].
+    /// As for [`Live::set_valid`](crate::Live::set_valid).
     unsafe fn set<P: Platform>(&self, platform: &P, valid: bool) -> Result<(), ChangeError> {
         let change = if valid { Change::VALID } else { Change::INVALID };
         // SAFETY: the caller's promise.
-        let changed = unsafe { self.space.protect(platform, self.va, self.pages, change) };
+        let changed = unsafe { self.space.on(platform).protect(self.va, self.pages, change) };
         let state = match (valid, changed.is_ok()) {
             (true, true) => Self::VALID + 1,
             (false, true) | (true, false) => 0,

@@ -6,7 +6,7 @@ use core::sync::atomic::{Ordering::Acquire, fence};
 
 use crate::batch::{Invalidated, Issuer, TlbBatch};
 use crate::build::{Counters, SplitCost};
-use crate::edit::{Caller, Claimed, Cover, Guard, Needs, Reserve, Tables};
+use crate::edit::{Claimed, Cover, Form, Guard, Needs, Tables, Versions};
 use crate::format::Span;
 use crate::platform::{Platform, Reason, with_locks, with_more_locks};
 use crate::share::claims::{Claim, KeptCuts};
@@ -14,8 +14,8 @@ use crate::share::map_state::MapState;
 use crate::share::marks::mark;
 use crate::share::words::Share;
 
-/// A guard by locks.
-pub(crate) struct Hold<'a, P, const LOCKS: usize> {
+/// The form of [`Live`](crate::Live) for one caller among many: locks, claims and marks keep others away from what it changes.
+pub struct Hold<'a, P, const LOCKS: usize> {
     pub(crate) state: &'a MapState<LOCKS>,
     /// The locks that are held.
     cover: Cover,
@@ -47,6 +47,8 @@ impl<P: Platform> Drop for Held<'_, P> {
     }
 }
 
+impl<P: Platform, const LOCKS: usize> Form for Hold<'_, P, LOCKS> {}
+
 impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     type Platform = P;
     type Owner = &'a MapState<LOCKS>;
@@ -70,6 +72,23 @@ impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     #[inline(always)]
     fn tables(&self) -> &Tables {
         &self.state.tables
+    }
+
+    #[inline(always)]
+    fn versions<'t>(state: &'t &'a MapState<LOCKS>) -> Option<&'t dyn Versions> {
+        Some(*state)
+    }
+
+    /// Invalidates all pending ranges that overlap the span.
+    fn flush<I: Issuer>(state: &'a MapState<LOCKS>, platform: &P, span: Span, issuer: impl Fn(Cover) -> I) {
+        if !state.attention.is_pending() {
+            // What this caller does next comes after the invalidations of the one who said so.
+            return fence(Acquire);
+        }
+        for cover in Self::for_stores(span).numbers().map(Cover::one) {
+            let (guard, to) = (Self::new(state).with(cover), issuer(cover));
+            with_locks(platform, cover.bits(), || guard.settle(&to, span));
+        }
     }
 
     #[inline(always)]
@@ -209,19 +228,6 @@ impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
 
     fn cost(&self, reason: Reason, cost: SplitCost) {
         self.state.split_costs.add(reason, cost);
-    }
-}
-
-/// Invalidates all pending ranges that overlap a span.
-pub(crate) fn flush<P: Platform, const LOCKS: usize>(caller: &Caller<'_, Hold<'_, P, LOCKS>>, span: Span) {
-    if !caller.owner.attention.is_pending() {
-        // What this caller does next comes after the invalidations of the one who said so.
-        return fence(Acquire);
-    }
-    let reserve = Reserve::new(caller.platform);
-    for number in Hold::<P, LOCKS>::for_stores(span).numbers() {
-        let editor = caller.editor(Cover::one(number), &reserve);
-        with_locks(caller.platform, editor.guard.cover.bits(), || editor.guard.settle(&editor, span));
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod begun;
 mod claims;
-mod create;
 mod handover;
 mod hidden;
 mod hold;
@@ -15,9 +14,8 @@ mod shared_space;
 mod words;
 
 pub(crate) use claims::Claim;
-pub use create::{create, create_alone, create_regions};
 pub use handover::BlankSpace;
 pub(crate) use handover::whole_entries;
 pub use hidden::Hidden;
-pub(crate) use hold::Hold;
+pub use hold::Hold;
 pub use shared_space::SharedSpace;

@@ -54,7 +54,7 @@ impl Pages {
     fn map<const HOLD: usize>(&self, space: &SharedSpace, platform: &Platform<'_, '_, HOLD>) {
         let map = |va, pages, oa, attributes| {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, va, pages, oa, attributes) }.expect("room");
+            unsafe { space.on(platform).map(va, pages, oa, attributes) }.expect("room");
         };
         map(at(0), RAM, pa(at(0)), Attributes::RAM);
         let mut next = AREA;
@@ -73,7 +73,7 @@ impl Pages {
         }
         for page in &self.pinned {
             map(at(ALONG + page), 1, pa(at(*page)), Attributes::KERNEL_DATA);
-            [0, ALONG].iter().for_each(|of| space.pin(platform, at(of + page), 1).expect("room"));
+            [0, ALONG].iter().for_each(|of| space.on(platform).pin(at(of + page), 1).expect("room"));
         }
     }
 
@@ -84,19 +84,27 @@ impl Pages {
             // SAFETY: no CPU uses these tables.
             unsafe {
                 for valid in [false, true] {
-                    space.set_page_valid(platform, va, valid).expect("a guard's page");
+                    space
+                        .on(platform)
+                        .change(
+                            va,
+                            1,
+                            if valid { Change::VALID } else { Change::INVALID },
+                            ChangeFlags::LATER,
+                        )
+                        .expect("a guard's page");
                 }
                 for change in [Change::INVALID, Change::VALID] {
-                    space.change(platform, va, 1, change, ChangeFlags::LATER).expect("secret memory");
+                    space.on(platform).change(va, 1, change, ChangeFlags::LATER).expect("secret memory");
                 }
-                space.flush(platform, va, 1).expect("a page");
+                space.on(platform).flush(va, 1).expect("a page");
             }
         }
     }
 
     /// A long call. Afterwards all is as before, but for leaves that were split.
     fn call<const HOLD: usize>(&self, space: &SharedSpace, platform: &Platform<'_, '_, HOLD>, which: u64) {
-        let aliased = Aliased::new(space, at(0).0.wrapping_sub(pa(at(0)).0), Rodata::Full);
+        let mut aliased = Aliased::new(space.on(platform), at(0).0.wrapping_sub(pa(at(0)).0), Rodata::Full);
         let size = self.size();
         // SAFETY: no CPU uses these tables.
         unsafe {
@@ -105,13 +113,13 @@ impl Pages {
                     let list = self.order.iter().flat_map(|n| self.chunks[*n].clone()).map(at);
                     for change in [Change::INVALID, Change::VALID] {
                         let flags = ChangeFlags::empty();
-                        space.change_pages(platform, list.clone(), change, flags).expect("mapped");
+                        space.on(platform).change_pages(list.clone(), change, flags).expect("mapped");
                     }
                 }
                 1 => {
-                    aliased.set_memory_ro(platform, at(AREA), size).expect("mapped");
+                    aliased.set_memory_ro(at(AREA), size).expect("mapped");
                     self.chunks.iter().for_each(|chunk| assert!(!self.is_writable(space, platform, chunk)));
-                    aliased.set_memory_rw(platform, at(AREA), size).expect("mapped");
+                    aliased.set_memory_rw(at(AREA), size).expect("mapped");
                     self.chunks.iter().for_each(|chunk| assert!(self.is_writable(space, platform, chunk)));
                 }
                 2 => {
@@ -121,7 +129,7 @@ impl Pages {
                             Ok::<(), std::convert::Infallible>(())
                         };
                         let remake = Remake::memory_type(remade);
-                        aliased.remake(platform, at(AREA), size, remake, step).expect("mapped");
+                        aliased.remake(at(AREA), size, remake, step).expect("mapped");
                     }
                 }
                 _ => {
@@ -130,10 +138,10 @@ impl Pages {
                         .iter()
                         .map(|chunk| (at(ALONG + chunk.start), chunk.end - chunk.start))
                         .collect();
-                    space.unmap_all(platform, &ranges).expect("mapped");
+                    space.on(platform).unmap_all(&ranges).expect("mapped");
                     for (chunk, (va, pages)) in self.chunks.iter().zip(ranges) {
                         let oa = pa(at(chunk.start));
-                        space.map(platform, va, pages, oa, Attributes::KERNEL_DATA).expect("a hole");
+                        space.on(platform).map(va, pages, oa, Attributes::KERNEL_DATA).expect("a hole");
                     }
                 }
             }
@@ -147,7 +155,7 @@ impl Pages {
         platform: &Platform<'_, '_, HOLD>,
         chunk: &Range<u64>,
     ) -> bool {
-        let is = |page: u64| match space.entry(platform, at(page)) {
+        let is = |page: u64| match space.on(platform).read(|reader| reader.entry(at(page))) {
             Some((_, _, Entry::Leaf(leaf))) => !leaf.attributes.contains(Attributes::READ_ONLY),
             _ => panic!("page {page} is mapped"),
         };
@@ -180,7 +188,9 @@ impl Pages {
             }
             assert!(!space.has_pending() && !space.is_claimed());
             for page in &self.pinned {
-                let Some((_, level, Entry::Leaf(leaf))) = space.entry(platform, at(*page)) else {
+                let Some((_, level, Entry::Leaf(leaf))) =
+                    space.on(platform).read(|reader| reader.entry(at(*page)))
+                else {
                     panic!("page {page} is mapped");
                 };
                 assert_eq!((leaf.oa, level.number(), leaf.valid), (pa(at(*page)), 3, true));

@@ -106,7 +106,11 @@ pub(crate) fn with_map<const HOLD: usize>(
     work(&space, &platform, &hardware);
     let base = geometry().base(Half::Upper);
     let all = (Va(base), Va(u64::MAX));
-    assert_eq!(space.stats(&platform), space.count(&platform, all), "the counts");
+    assert_eq!(
+        space.on(&platform).stats(),
+        space.on(&platform).read(|reader| reader.count(all)),
+        "the counts"
+    );
 }
 
 pub(crate) fn is_read_only<const HOLD: usize>(
@@ -114,7 +118,9 @@ pub(crate) fn is_read_only<const HOLD: usize>(
     platform: &Platform<'_, '_, HOLD>,
     va: Va,
 ) -> bool {
-    let Some((_, _, Entry::Leaf(leaf))) = space.entry(platform, va) else { panic!("{va} is not mapped") };
+    let Some((_, _, Entry::Leaf(leaf))) = space.on(platform).read(|reader| reader.entry(va)) else {
+        panic!("{va} is not mapped")
+    };
     leaf.attributes.contains(Attributes::READ_ONLY)
 }
 
@@ -128,20 +134,20 @@ fn a_neighbour_splits_the_leaf_at_an_end() {
         let changed = Cell::new(false);
         let neighbour = |space: &SharedSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
             // SAFETY: no CPU uses these tables.
-            let result = unsafe { space.protect(platform, theirs, 1, Change::READ_ONLY) };
+            let result = unsafe { space.on(platform).protect(theirs, 1, Change::READ_ONLY) };
             changed.set(result.is_ok());
         };
         with_map::<8>(neighbour, |space, platform, hardware| {
             // SAFETY: no CPU uses these tables.
             unsafe {
-                space.map(platform, Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
+                space.on(platform).map(Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
                 for page in 0..20 {
                     let va = Va(block + BLOCK + page * PAGE);
                     let attributes = Attributes::RAM | Attributes::READ_ONLY;
-                    space.map(platform, va, 1, pa(va), attributes).expect("room");
+                    space.on(platform).map(va, 1, pa(va), attributes).expect("room");
                 }
                 hardware.left.set(number);
-                assert_eq!(space.protect(platform, mine, 21, Change::READ_ONLY), Ok(()));
+                assert_eq!(space.on(platform).protect(mine, 21, Change::READ_ONLY), Ok(()));
             }
             hardware.left.set(0);
             assert!(is_read_only(space, platform, mine), "before hold {number}");
@@ -162,31 +168,41 @@ fn a_neighbour_maps_where_a_table_was() {
     for number in 1..40 {
         let (mapped, before) = (Cell::new(false), Cell::new(0));
         let found_gone = Cell::new(false);
-        let neighbour =
-            |space: &SharedSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
-                let (_, level, _) = space.entry(platform, theirs).expect("in the half");
-                if level != linmap::Level::PAGE {
-                    found_gone.set(true);
-                    // Otherwise a walk cache may still have the table.
-                    assert_ne!(hardware.invalidations.get(), before.get(), "before hold {number}");
-                }
-                // SAFETY: no CPU uses these tables.
-                let result = unsafe { space.map(platform, theirs, 1, pa(theirs), Attributes::RAM) };
-                mapped.set(result.is_ok());
-            };
+        let neighbour = |space: &SharedSpace,
+                         platform: &Platform<'_, '_, 8>,
+                         hardware: &Interrupted<'_, 8>| {
+            let (_, level, _) = space.on(platform).read(|reader| reader.entry(theirs)).expect("in the half");
+            if level != linmap::Level::PAGE {
+                found_gone.set(true);
+                // Otherwise a walk cache may still have the table.
+                assert_ne!(hardware.invalidations.get(), before.get(), "before hold {number}");
+            }
+            // SAFETY: no CPU uses these tables.
+            let result = unsafe { space.on(platform).map(theirs, 1, pa(theirs), Attributes::RAM) };
+            mapped.set(result.is_ok());
+        };
         with_map::<8>(neighbour, |space, platform, hardware| {
             for page in 0..pages {
                 let va = Va(mine.0 + page * PAGE);
                 // SAFETY: no CPU uses these tables.
-                unsafe { space.map(platform, va, 1, pa(va), Attributes::RAM).expect("room") };
+                unsafe { space.on(platform).map(va, 1, pa(va), Attributes::RAM).expect("room") };
             }
             before.set(hardware.invalidations.get());
             hardware.left.set(number);
             // SAFETY: as above.
-            assert_eq!(unsafe { space.unmap(platform, mine, pages) }, Ok(()));
+            assert_eq!(unsafe { space.on(platform).unmap(mine, pages) }, Ok(()));
             hardware.left.set(0);
-            assert_eq!(mapped.get(), matches!(space.entry(platform, theirs), Some((_, _, Entry::Leaf(_)))));
-            assert!(matches!(space.entry(platform, mine), Some((_, _, Entry::Hole))));
+            assert_eq!(
+                mapped.get(),
+                matches!(
+                    space.on(platform).read(|reader| reader.entry(theirs)),
+                    Some((_, _, Entry::Leaf(_)))
+                )
+            );
+            assert!(matches!(
+                space.on(platform).read(|reader| reader.entry(mine)),
+                Some((_, _, Entry::Hole))
+            ));
         });
         last = if mapped.get() { number } else { last };
         gone += u32::from(found_gone.get());
@@ -213,31 +229,32 @@ fn a_neighbour_of_aliases() {
                 // SAFETY: no CPU uses these tables.
                 let refused = unsafe {
                     match va == taken {
-                        true => space.unmap(platform, va, 1),
-                        false => space.protect(platform, va, 1, Change::READ_ONLY),
+                        true => space.on(platform).unmap(va, 1),
+                        false => space.on(platform).protect(va, 1, Change::READ_ONLY),
                     }
                 };
                 assert!(claimed || refused.is_ok(), "{refused:?}: nobody has claimed it");
                 result.set(Some(refused));
             };
             with_map::<8>(neighbour, |space, platform, hardware| {
-                let aliased = Aliased::new(space, block.wrapping_sub(pa(Va(block)).0), Rodata::Full);
+                let mut aliased =
+                    Aliased::new(space.on(platform), block.wrapping_sub(pa(Va(block)).0), Rodata::Full);
                 // SAFETY: no CPU uses these tables.
                 unsafe {
-                    space.map(platform, Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
+                    space.on(platform).map(Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
                     for n in 0..PAGES {
                         let va = Va(area + n * PAGE);
-                        space.map(platform, va, 1, pa(alias(n)), Attributes::KERNEL_DATA).expect("room");
+                        space.on(platform).map(va, 1, pa(alias(n)), Attributes::KERNEL_DATA).expect("room");
                     }
                     hardware.left.set(number);
-                    assert_eq!(aliased.set_memory_ro(platform, Va(area), PAGES), Ok(()));
+                    assert_eq!(aliased.set_memory_ro(Va(area), PAGES), Ok(()));
                 }
                 hardware.left.set(0);
                 assert!(!space.is_claimed());
                 let done = result.get() == Some(Ok(()));
                 for n in 0..PAGES {
                     assert!(is_read_only(space, platform, Va(area + n * PAGE)), "before hold {number}");
-                    match space.entry(platform, alias(n)) {
+                    match space.on(platform).read(|reader| reader.entry(alias(n))) {
                         Some((_, _, Entry::Hole)) => assert!(alias(n) == va && done, "before hold {number}"),
                         _ => assert!(is_read_only(space, platform, alias(n)), "before hold {number}"),
                     }
@@ -267,9 +284,9 @@ fn a_block_is_split_at_the_highest_address() {
             let (block, page) = (Va(0_u64.wrapping_sub(BLOCK)), Va(0_u64.wrapping_sub(PAGE)));
             // SAFETY: no CPU uses these tables.
             unsafe {
-                space.map(platform, block, 512, Pa(0), Attributes::RAM).expect("room");
-                assert_eq!(space.protect(platform, page, 1, Change::READ_ONLY), Ok(()));
-                assert_eq!(space.unmap(platform, block, 512), Ok(()));
+                space.on(platform).map(block, 512, Pa(0), Attributes::RAM).expect("room");
+                assert_eq!(space.on(platform).protect(page, 1, Change::READ_ONLY), Ok(()));
+                assert_eq!(space.on(platform).unmap(block, 512), Ok(()));
             }
         },
     );
@@ -284,9 +301,9 @@ fn a_hold_without_entries_gets_on() {
             let va = Va(geometry().base(Half::Upper) + BLOCK - 3 * PAGE);
             // SAFETY: no CPU uses these tables.
             unsafe {
-                assert_eq!(space.map(platform, va, 9, pa(va), Attributes::RAM), Ok(()));
-                assert_eq!(space.protect(platform, va, 9, Change::READ_ONLY), Ok(()));
-                assert_eq!(space.unmap(platform, va, 9), Ok(()));
+                assert_eq!(space.on(platform).map(va, 9, pa(va), Attributes::RAM), Ok(()));
+                assert_eq!(space.on(platform).protect(va, 9, Change::READ_ONLY), Ok(()));
+                assert_eq!(space.on(platform).unmap(va, 9), Ok(()));
             }
         },
     );
@@ -307,8 +324,11 @@ fn a_long_list_is_read_between_holds() {
             let list = (0..512).chain([600, 602]).chain(1024..1536).map(read);
             // SAFETY: no CPU uses these tables.
             unsafe {
-                space.map(platform, Va(base), 2048, pa(Va(base)), Attributes::RAM).expect("room");
-                space.change_pages(platform, list, Change::READ_ONLY, ChangeFlags::empty()).expect("mapped");
+                space.on(platform).map(Va(base), 2048, pa(Va(base)), Attributes::RAM).expect("room");
+                space
+                    .on(platform)
+                    .change_pages(list, Change::READ_ONLY, ChangeFlags::empty())
+                    .expect("mapped");
             }
             assert!(is_read_only(space, platform, Va(base + 1535 * PAGE)));
             assert!(is_read_only(space, platform, Va(base + 602 * PAGE)));
@@ -327,14 +347,14 @@ fn a_list_of_one_page_is_that_page() {
         |_, _, _| (),
         |space, platform, hardware| {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, va, 1, pa(va), Attributes::RAM).expect("room") };
+            unsafe { space.on(platform).map(va, 1, pa(va), Attributes::RAM).expect("room") };
             for change in [Change::READ_ONLY, Change::WRITABLE] {
                 // SAFETY: as above.
-                unsafe { space.change_pages(platform, [va].into_iter(), change, ChangeFlags::LATER) }
+                unsafe { space.on(platform).change_pages([va].into_iter(), change, ChangeFlags::LATER) }
                     .expect("mapped");
             }
             assert_eq!(hardware.invalidations.get(), 0);
-            space.flush(platform, va, 1).expect("mapped");
+            space.on(platform).flush(va, 1).expect("mapped");
             assert_eq!(hardware.invalidations.get(), 1);
         },
     );
@@ -348,12 +368,12 @@ fn a_list_of_as_many_pages_as_a_hold_has_entries() {
         |_, _, _| (),
         |space, platform, hardware| {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, Va(base), 512, pa(Va(base)), Attributes::RAM).expect("room") };
+            unsafe { space.on(platform).map(Va(base), 512, pa(Va(base)), Attributes::RAM).expect("room") };
             let holds = |pages: u64, step: u64| {
                 hardware.left.set(u64::MAX);
                 let list = (0..1).chain(1..pages).map(|n| Va(base + (n * step + n.min(1)) * PAGE));
                 // SAFETY: as above.
-                unsafe { space.change_pages(platform, list, Change::WRITABLE, ChangeFlags::empty()) }
+                unsafe { space.on(platform).change_pages(list, Change::WRITABLE, ChangeFlags::empty()) }
                     .expect("mapped");
                 u64::MAX - hardware.left.get()
             };
@@ -376,11 +396,12 @@ fn a_change_beside_what_is_pending() {
                 hardware.left.set(u64::MAX);
                 hardware.invalidations.set(0);
                 // SAFETY: no CPU uses these tables.
-                unsafe { space.change(platform, Va(base + page * PAGE), 1, change, flags) }.expect("mapped");
+                unsafe { space.on(platform).change(Va(base + page * PAGE), 1, change, flags) }
+                    .expect("mapped");
                 (u64::MAX - hardware.left.get(), hardware.invalidations.get())
             };
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, Va(base), 8, pa(Va(base)), Attributes::RAM).expect("room") };
+            unsafe { space.on(platform).map(Va(base), 8, pa(Va(base)), Attributes::RAM).expect("room") };
             assert_eq!(change(3, Change::READ_ONLY, ChangeFlags::LATER), (1, 0));
             assert_eq!(change(5, Change::READ_ONLY, ChangeFlags::empty()), (1, 1));
             assert!(space.has_pending());
@@ -400,11 +421,11 @@ fn a_pending_range_of_many_locks_is_invalidated_once() {
             let issued = |change, flags| {
                 hardware.invalidations.set(0);
                 // SAFETY: no CPU uses these tables.
-                unsafe { space.change(platform, run, pages, change, flags) }.expect("mapped");
+                unsafe { space.on(platform).change(run, pages, change, flags) }.expect("mapped");
                 hardware.invalidations.get()
             };
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, run, pages, pa(run), Attributes::RAM) }.expect("room");
+            unsafe { space.on(platform).map(run, pages, pa(run), Attributes::RAM) }.expect("room");
             let once = issued(Change::READ_ONLY, ChangeFlags::empty());
             assert_eq!(issued(Change::WRITABLE, ChangeFlags::LATER), 0);
             assert_eq!(issued(Change::WRITABLE, ChangeFlags::empty()), once);
@@ -423,13 +444,13 @@ fn as_many_long_changes_as_there_is_room_for() {
         // After the attempt and the claim.
         hardware.left.set(if n < 64 { 6 } else { 0 });
         // SAFETY: no CPU uses these tables.
-        let result = unsafe { space.protect(platform, va(n), 32, Change::READ_ONLY) };
+        let result = unsafe { space.on(platform).protect(va(n), 32, Change::READ_ONLY) };
         results.borrow_mut().push(result);
     };
     with_map::<8>(begin, |space, platform, hardware| {
         for n in 0..65 {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, va(n), 32, pa(va(n)), Attributes::RAM) }.expect("room");
+            unsafe { space.on(platform).map(va(n), 32, pa(va(n)), Attributes::RAM) }.expect("room");
         }
         begin(space, platform, hardware);
         assert_eq!(begun.get(), 65, "each begins in the middle of the one before");

@@ -28,8 +28,8 @@ fn with_map(g: Geometry, tables: usize, work: impl FnOnce(&Map<'_, linmap::host:
     let size = g.level_size(Level::new(2));
     let (start, pages) = (Va(g.base(Half::Upper) + 4 * size), size >> g.page_shift());
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&platform, start, 2 * pages, Pa(4 * size), Attributes::RAM) }.expect("room");
-    let before = space.stats(&platform);
+    unsafe { space.on(&platform).map(start, 2 * pages, Pa(4 * size), Attributes::RAM) }.expect("room");
+    let before = space.on(&platform).stats();
     work(&Map { space, platform: &platform, g, start, pages, before });
 }
 
@@ -39,7 +39,7 @@ impl<P: Platform> Map<'_, P> {
     }
 
     fn leaf(&self, page: u64) -> Leaf {
-        match self.space.entry(self.platform, self.va(page)) {
+        match self.space.on(self.platform).read(|reader| reader.entry(self.va(page))) {
             Some((_, _, Entry::Leaf(leaf))) => leaf,
             other => panic!("page {page} is {other:?}"),
         }
@@ -47,27 +47,27 @@ impl<P: Platform> Map<'_, P> {
 
     fn change(&self, page: u64, pages: u64, change: Change, flags: ChangeFlags) -> Result<(), ChangeError> {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.change(self.platform, self.va(page), pages, change, flags) }
+        unsafe { self.space.on(self.platform).change(self.va(page), pages, change, flags) }
     }
 
     fn list(&self, pages: &[u64], change: Change, flags: ChangeFlags) -> Result<(), ChangeError> {
         let pages = pages.iter().map(|&page| self.va(page));
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.change_pages(self.platform, pages, change, flags) }
+        unsafe { self.space.on(self.platform).change_pages(pages, change, flags) }
     }
 
     fn flush(&self, page: u64, pages: u64) {
-        self.space.flush(self.platform, self.va(page), pages).expect("in the half");
+        self.space.on(self.platform).flush(self.va(page), pages).expect("in the half");
     }
 
     fn collapse(&self) -> Stats {
-        self.space.collapse(self.platform, self.start, 2 * self.pages).expect("live");
-        self.space.stats(self.platform)
+        self.space.on(self.platform).collapse(self.start, 2 * self.pages).expect("live");
+        self.space.on(self.platform).stats()
     }
 
     /// The number of invalidations so far.
     fn invalidations(&self) -> u64 {
-        self.space.changes(self.platform).invalidations
+        self.space.on(self.platform).changes().invalidations
     }
 }
 
@@ -84,7 +84,7 @@ fn what_is_writable_and_executable_already_is_refused() {
             map.space.allow_write_execute(true);
             map.change(0, 2 * map.pages, Change::EXECUTABLE, NOW).expect("permitted");
             // The first leaf becomes pages; the second stays.
-            map.space.split_to_pages(map.platform, map.va(0), map.pages).expect("live");
+            map.space.on(map.platform).split_to_pages(map.va(0), map.pages).expect("live");
             map.space.allow_write_execute(false);
             for page in [1, map.pages + 1] {
                 let refused = Err(ChangeError::WriteExecute { va: map.va(page) });
@@ -94,7 +94,9 @@ fn what_is_writable_and_executable_already_is_refused() {
                     assert_eq!(map.list(&[page], change, flags), refused, "{g:?}, {page}: {change:?}");
                 }
                 // SAFETY: no CPU uses these tables.
-                let later = unsafe { map.space.set_page_valid(map.platform, map.va(page), true) };
+                let later = unsafe {
+                    map.space.on(map.platform).change(map.va(page), 1, Change::VALID, ChangeFlags::LATER)
+                };
                 assert_eq!(later, refused, "{g:?}, {page}");
             }
         });
@@ -126,7 +128,7 @@ fn permissions_and_validity_change_in_one_call() {
 
 /// The number of pages of the entry that a page is in.
 fn leaf_pages<P: Platform>(map: &Map<'_, P>, page: u64) -> u64 {
-    let (_, level, _) = map.space.entry(map.platform, map.va(page)).expect("mapped");
+    let (_, level, _) = map.space.on(map.platform).read(|reader| reader.entry(map.va(page))).expect("mapped");
     map.g.level_size(level) >> map.g.page_shift()
 }
 
@@ -178,7 +180,7 @@ fn who_finds_a_change_made_invalidates_what_is_pending() {
             map.change(3, 2, Change::READ_ONLY, NOW).expect("mapped");
             assert!(map.invalidations() > issued && map.space.has_pending(), "{g:?}");
             // SAFETY: no CPU uses these tables.
-            unsafe { map.space.unmap(map.platform, map.va(9), 1) }.expect("mapped");
+            unsafe { map.space.on(map.platform).unmap(map.va(9), 1) }.expect("mapped");
             assert!(!map.space.has_pending(), "{g:?}");
         });
     }
@@ -189,7 +191,7 @@ fn who_finds_a_change_made_invalidates_what_is_pending() {
 fn many_pending_ranges_are_joined() {
     for g in geometries() {
         with_map(g, 16, |map| {
-            map.space.split_to_pages(map.platform, map.start, map.pages).expect("live");
+            map.space.on(map.platform).split_to_pages(map.start, map.pages).expect("live");
             for page in (1..100).step_by(2) {
                 map.change(page, 1, Change::INVALID, LATER).expect("mapped");
             }
@@ -205,7 +207,7 @@ fn holes_are_refused_or_left_out() {
         with_map(g, 16, |map| {
             let all = 2 * map.pages;
             // SAFETY: no CPU uses these tables.
-            unsafe { map.space.unmap(map.platform, map.va(5), 3) }.expect("mapped");
+            unsafe { map.space.on(map.platform).unmap(map.va(5), 3) }.expect("mapped");
             let hole = Err(ChangeError::Hole { va: map.va(5) });
             assert_eq!(map.change(2, 10, KEPT, NOW), hole);
             assert_eq!(map.list(&[9, 4, 5, 2], KEPT, NOW), hole);
@@ -216,7 +218,10 @@ fn holes_are_refused_or_left_out() {
                 assert!(
                     !map.leaf(2).valid && !map.leaf(8).valid && !map.leaf(all - 1).valid && map.leaf(1).valid
                 );
-                assert_eq!(map.space.entry(map.platform, map.va(6)).map(|found| found.2), Some(Entry::Hole));
+                assert_eq!(
+                    map.space.on(map.platform).read(|reader| reader.entry(map.va(6))).map(|found| found.2),
+                    Some(Entry::Hole)
+                );
                 assert_eq!(map.list(&[9, 4, 5, 6, 2, all], BACK, flags), Ok(()));
                 assert!(map.leaf(9).valid && map.leaf(4).valid && map.leaf(2).valid && !map.leaf(3).valid);
                 assert_eq!(map.change(0, all, BACK, flags), Ok(()));
@@ -231,7 +236,7 @@ fn holes_are_refused_or_left_out() {
 /// The end of a change in a hole takes no table page.
 #[test]
 fn an_end_in_a_hole_takes_no_tables() {
-    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry").with_largest_leaf(30);
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry").with_largest_leaf(1 << 30);
     let (page, large) = (g.page_size(), 1u64 << 30);
     // The root and the table below it, and those that replace the leaf: one of blocks and one of pages.
     let memory = HostMemory::new(g, 4);
@@ -242,9 +247,9 @@ fn an_end_in_a_hole_takes_no_tables() {
     space.set_policy(Policy::Live);
     let last = Va(g.base(Half::Upper) + large - page);
     // SAFETY: no CPU uses these tables.
-    let changed = unsafe { space.change(&platform, last, 4, Change::READ_ONLY, ChangeFlags::SKIP_HOLES) };
+    let changed = unsafe { space.on(&platform).change(last, 4, Change::READ_ONLY, ChangeFlags::SKIP_HOLES) };
     assert_eq!(changed, Ok(()));
-    let leaf = space.entry(&platform, last).map(|found| found.2);
+    let leaf = space.on(&platform).read(|reader| reader.entry(last)).map(|found| found.2);
     assert!(
         matches!(leaf, Some(Entry::Leaf(leaf)) if leaf.attributes.contains(Attributes::READ_ONLY)),
         "{leaf:?}"
@@ -338,7 +343,7 @@ fn bad_lists_are_refused() {
             let pages = [map.va(0), unaligned];
             let change = |pages: &[Va]| {
                 // SAFETY: no CPU uses these tables.
-                unsafe { map.space.change_pages(map.platform, pages.iter().copied(), KEPT, NOW) }
+                unsafe { map.space.on(map.platform).change_pages(pages.iter().copied(), KEPT, NOW) }
             };
             assert!(matches!(change(&pages), Err(ChangeError::Unaligned(_))));
             let outside = Va(0x1000_0000);

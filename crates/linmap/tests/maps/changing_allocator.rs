@@ -59,9 +59,9 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&below, at(0), 3 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    unsafe { space.on(&below).map(at(0), 3 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
     // The allocator's own changes need no table page.
-    space.pin(&below, at(1 << 18), 512).expect("room");
+    space.on(&below).pin(at(1 << 18), 512).expect("room");
     // SAFETY: nothing else locks the tables of this memory.
     let inner = unsafe { memory.platform(&threads) };
     let calls = Cell::new(0);
@@ -69,7 +69,7 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
         calls.set(calls.get() + 1);
         for valid in [false, true] {
             // SAFETY: no CPU uses these tables.
-            let changed = unsafe { space.set_valid(&inner, at(1 << 18), 1, valid) };
+            let changed = unsafe { space.on(&inner).set_valid(at(1 << 18), 1, valid) };
             assert_eq!(changed, Ok(()), "the allocator cannot wait for its own caller");
         }
     };
@@ -83,7 +83,7 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     };
     let protect = |first: u64, pages: u64, change: Change| {
         // SAFETY: no CPU uses these tables.
-        unsafe { space.protect(&platform, at(first), pages, change) }.expect("nothing to refuse");
+        unsafe { space.on(&platform).protect(at(first), pages, change) }.expect("nothing to refuse");
     };
     // A page out of a block, in the gigabyte of the allocator's page: one hold.
     assert!(called_by(&|| protect((1 << 18) + 1025, 1, Change::READ_ONLY)) > 0);
@@ -95,16 +95,16 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     for n in 0..40 {
         let (page, attributes) = (100_000 + n * 10_007, Attributes::KERNEL_DATA);
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&below, area(n), 1, Pa((1 << 30) + (page << 12)), attributes) }.expect("room");
+        unsafe { space.on(&below).map(area(n), 1, Pa((1 << 30) + (page << 12)), attributes) }.expect("room");
     }
-    let aliased = Aliased::new(&space, at(0).0.wrapping_sub(1 << 30), Rodata::Full);
     let writable = |first: u64, pages: u64| {
+        let mut aliased = Aliased::new(space.on(&platform), at(0).0.wrapping_sub(1 << 30), Rodata::Full);
         // SAFETY: no CPU uses these tables.
-        unsafe { aliased.set_memory_rw(&platform, area(first), pages) }.expect("nothing to refuse");
+        unsafe { aliased.set_memory_rw(area(first), pages) }.expect("nothing to refuse");
     };
     assert!(called_by(&|| writable(15, 2)) > 0);
     assert!(called_by(&|| writable(0, 40)) > 0);
-    let split = || space.split_to_pages(&platform, at((1 << 18) + 1024), 2048).expect("room");
+    let split = || space.on(&platform).split_to_pages(at((1 << 18) + 1024), 2048).expect("room");
     assert!(called_by(&split) > 0);
 }
 
@@ -118,32 +118,32 @@ fn a_leaf_that_has_grown_meanwhile_takes_more_table_pages() {
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&below, at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
-    let whole = space.stats(&below);
+    unsafe { space.on(&below).map(at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    let whole = space.on(&below).stats();
     let split = |change| {
         // SAFETY: no CPU uses these tables.
-        unsafe { space.protect(&below, at(7), 1, change) }.expect("nothing to refuse");
+        unsafe { space.on(&below).protect(at(7), 1, change) }.expect("nothing to refuse");
     };
     split(Change::READ_ONLY);
     split(Change::WRITABLE);
     // A page out of a block of 2M takes one table. When it is taken, the gigabyte is one block again, of which it takes two.
-    let grow = || space.collapse(&below, at(0), 1 << 18).expect("nothing to refuse");
+    let grow = || space.on(&below).collapse(at(0), 1 << 18).expect("nothing to refuse");
     let changing = Changing { memory: &memory, first: Cell::new(Some(&grow)) };
     // SAFETY: the same locks.
     let platform = unsafe { Combined::new(&changing, &threads) };
     // SAFETY: no CPU uses these tables.
-    unsafe { space.protect(&platform, at(1025), 1, Change::READ_ONLY) }.expect("nothing to refuse");
-    let read_only = |page| match space.entry(&below, at(page)) {
+    unsafe { space.on(&platform).protect(at(1025), 1, Change::READ_ONLY) }.expect("nothing to refuse");
+    let read_only = |page| match space.on(&below).read(|reader| reader.entry(at(page))) {
         Some((_, _, Entry::Leaf(leaf))) => leaf.attributes.contains(Attributes::READ_ONLY),
         other => panic!("{other:?} at page {page}"),
     };
-    assert_eq!(space.stats(&below).tables, whole.tables + 2);
+    assert_eq!(space.on(&below).stats().tables, whole.tables + 2);
     assert_eq!([1024, 1025, 1026].map(read_only), [false, true, false]);
     changing.first.set(None);
     // SAFETY: no CPU uses these tables.
-    unsafe { space.protect(&platform, at(1025), 1, Change::WRITABLE) }.expect("nothing to refuse");
+    unsafe { space.on(&platform).protect(at(1025), 1, Change::WRITABLE) }.expect("nothing to refuse");
     grow();
-    assert_eq!(space.stats(&below), whole);
+    assert_eq!(space.on(&below).stats(), whole);
 }
 
 /// Others add tables after those of a copy have been counted. What there is in the end is copied, whole.
@@ -157,20 +157,20 @@ fn a_map_that_grows_while_it_is_copied_takes_more_table_pages() {
     space.set_policy(Policy::Live);
     let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&below, at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    unsafe { space.on(&below).map(at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
     let grown = Cell::new(0);
     let grow = || {
         if grown.get() < 5 {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.protect(&below, at(512 * grown.get()), 1, Change::READ_ONLY) }.expect("room");
+            unsafe { space.on(&below).protect(at(512 * grown.get()), 1, Change::READ_ONLY) }.expect("room");
             grown.set(grown.get() + 1);
         }
     };
     let changing = Changing { memory: &memory, first: Cell::new(Some(&grow)) };
     // SAFETY: the same locks.
     let platform = unsafe { Combined::new(&changing, &threads) };
-    let copy = space.copy(&platform, (at(0), Va(u64::MAX))).expect("pages enough");
-    assert_eq!((grown.get(), copy.stats()), (5, space.stats(&below)));
+    let copy = space.on(&platform).copy((at(0), Va(u64::MAX))).expect("pages enough");
+    assert_eq!((grown.get(), copy.stats()), (5, space.on(&below).stats()));
     copy.discard(&platform);
-    assert_eq!(memory.in_use() as u64, space.stats(&below).tables);
+    assert_eq!(memory.in_use() as u64, space.on(&below).stats().tables);
 }

@@ -616,12 +616,14 @@ fn is_clean(machine: &Machine, layout: &Layout<'_>, (g, rodata): (Geometry, Roda
     let space = SharedSpace::adopt(tree);
     let checks = Checks { linear_offset: Some(layout.offset()), pa_bits: g.oa_bits(), ..Checks::default() };
     let mut writable = 0;
-    let walked = space.check(&memory.platform(), &checks, |finding| {
-        match finding {
-            Finding::WritableAlias { bytes, executable: true, .. } => writable += bytes,
-            _ => panic!("{g:?}: {finding}"),
-        }
-        ControlFlow::Continue(())
+    let walked = space.on(&memory.platform()).read(|reader| {
+        reader.check(&checks, |finding| {
+            match finding {
+                Finding::WritableAlias { bytes, executable: true, .. } => writable += bytes,
+                _ => panic!("{g:?}: {finding}"),
+            }
+            ControlFlow::Continue(())
+        })
     });
     assert_eq!(walked, ControlFlow::Continue(()));
     assert_eq!(writable, if rodata == Rodata::Off { image.end - image.start } else { 0 }, "{g:?}");

@@ -23,36 +23,39 @@ fn run(g: Geometry, steps: &[Step]) {
     let blocks = (2 * g.entries(Level::new(2)).min(64) as u64).min((1 << g.va_bits()) / size);
     let pages = (blocks * size) >> g.page_shift();
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&hardware, start, pages, Pa(0), Attributes::RAM) }.expect("room");
+    unsafe { space.on(&hardware).map(start, pages, Pa(0), Attributes::RAM) }.expect("room");
     let range = (start, Va(start.0 + (blocks * size - 1)));
-    let entries = || space.count(&hardware, range).tlb_entries(g);
+    let entries = || space.on(&hardware).read(|reader| reader.count(range)).tlb_entries(g);
     let mut costs = [SplitCost::default(); Reason::COUNT];
     for &(at, length, change, reason) in steps {
         let (first, reason) = (at % pages, Reason::new(reason % 8).expect("below eight"));
         let length = (1 + length % 600).min(pages - first);
         let change =
             [Change::READ_ONLY, Change::WRITABLE, Change::INVALID, Change::VALID][usize::from(change % 4)];
-        let before = (entries(), space.changes(&hardware).splits);
+        let before = (entries(), space.on(&hardware).changes().splits);
         let with_reason = WithReason::new(&hardware, reason);
         // SAFETY: the locks are the only ones of these tables, which no CPU uses.
         unsafe {
             let platform = Combined::new(&memory, &with_reason);
-            space.protect(&platform, Va(start.0 + (first << g.page_shift())), length, change).expect("room");
+            space
+                .on(&platform)
+                .protect(Va(start.0 + (first << g.page_shift())), length, change)
+                .expect("room");
         }
         let cost = &mut costs[usize::from(reason.number())];
         cost.tlb_entries += entries() - before.0;
-        cost.splits += space.changes(&hardware).splits - before.1;
+        cost.splits += space.on(&hardware).changes().splits - before.1;
     }
     for reason in Reason::all() {
         assert_eq!(space.split_cost(reason), costs[usize::from(reason.number())], "{reason} {g:?}");
     }
     assert_eq!(space.split_cost(Reason::NONE), SplitCost::default());
-    let predicted = space.count_collapsed(&hardware, range);
-    space.collapse(&hardware, start, pages).expect("nobody parks");
-    assert_eq!(predicted, space.count(&hardware, range), "{g:?}");
+    let predicted = space.on(&hardware).read(|reader| reader.count_collapsed(range));
+    space.on(&hardware).collapse(start, pages).expect("nobody parks");
+    assert_eq!(predicted, space.on(&hardware).read(|reader| reader.count(range)), "{g:?}");
     assert_eq!(
         predicted,
-        space.count_collapsed(&hardware, range),
+        space.on(&hardware).read(|reader| reader.count_collapsed(range)),
         "a second collapse brings nothing back: {g:?}"
     );
 }
@@ -72,7 +75,7 @@ proptest! {
 #[test]
 fn one_page_and_back() {
     for g in geometries() {
-        for g in [g, g.with_largest_leaf(g.level_shift(Level::new(2)))] {
+        for g in [g, g.with_largest_leaf(g.level_size(Level::new(2)))] {
             run(g, &[(3, 0, 0, 1), (3, 0, 1, 1)]);
         }
     }

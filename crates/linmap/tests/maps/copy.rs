@@ -16,10 +16,12 @@ type Seen = (Va, Level, Option<Entry>, TableLimits);
 
 fn seen(memory: &HostMemory, space: &SharedSpace, range: (Va, Va)) -> Vec<Seen> {
     let mut seen = Vec::new();
-    let _ = space.visit(&memory.platform(), range, |visited| {
-        let entry = Some(visited.entry).filter(|entry| !matches!(entry, Entry::Table(_)));
-        seen.push((visited.va, visited.level, entry, visited.limits));
-        Continue(())
+    let _ = space.on(&memory.platform()).read(|reader| {
+        reader.visit(range, |visited| {
+            let entry = Some(visited.entry).filter(|entry| !matches!(entry, Entry::Table(_)));
+            seen.push((visited.va, visited.level, entry, visited.limits));
+            Continue(())
+        })
     });
     seen
 }
@@ -47,9 +49,9 @@ fn various(memory: &HostMemory, g: Geometry) -> (SharedSpace, Va) {
     let at = |n: u64| Va(start + n * page);
     // SAFETY: no CPU uses these tables.
     unsafe {
-        space.protect(&platform, at(1), 20, Change::READ_ONLY).expect("mapped");
-        space.set_valid(&platform, at(large + 10), 12, false).expect("mapped");
-        space.unmap(&platform, at(large + 30), 1).expect("mapped");
+        space.on(&platform).protect(at(1), 20, Change::READ_ONLY).expect("mapped");
+        space.on(&platform).set_valid(at(large + 10), 12, false).expect("mapped");
+        space.on(&platform).unmap(at(large + 30), 1).expect("mapped");
     }
     if g.levels() > 1 {
         let slot = Slot { table: space.root(), index: g.index(start, g.root()) };
@@ -63,8 +65,8 @@ fn a_copy_has_the_same_entries() {
     for g in geometries() {
         let memory = HostMemory::new(g, 64);
         let (space, _) = various(&memory, g);
-        let tree = space.copy(&memory.platform(), all(g)).expect("enough pages");
-        assert_eq!(tree.stats(), space.stats(&memory.platform()), "{g:?}");
+        let tree = space.on(&memory.platform()).copy(all(g)).expect("enough pages");
+        assert_eq!(tree.stats(), space.on(&memory.platform()).stats(), "{g:?}");
         assert_eq!(tree.write_execute(), None);
         let copy = SharedSpace::adopt(tree);
         assert_ne!(copy.root(), space.root());
@@ -82,7 +84,7 @@ fn a_part_is_copied() {
         for (first, last) in [(0, 0), (2, 40), (0, pages), (pages, pages + 30), (pages + 11, pages + 60)] {
             let at = |n: u64| start.0 + n * g.page_size();
             let range = (Va(at(first)), Va(at(last + 1) - 1));
-            let copy = SharedSpace::adopt(space.copy(&memory.platform(), range).expect("enough pages"));
+            let copy = SharedSpace::adopt(space.on(&memory.platform()).copy(range).expect("enough pages"));
             assert_eq!(seen(&memory, &copy, range), seen(&memory, &space, range), "{g:?} {first} {last}");
             let platform = memory.platform();
             for level in (1..4).map(Level::new) {
@@ -92,10 +94,14 @@ fn a_part_is_copied() {
                 let members = seen(&memory, &copy, all(g)).iter().filter(in_run).count();
                 assert_eq!(members % g.contiguous_entries(level), 0, "{g:?} {level:?}: {first} to {last}");
             }
-            assert_eq!(copy.count(&platform, all(g)), copy.stats(&platform), "{g:?}: {first} to {last}");
+            assert_eq!(
+                copy.on(&platform).read(|reader| reader.count(all(g))),
+                copy.on(&platform).stats(),
+                "{g:?}: {first} to {last}"
+            );
         }
         for outside in [(Va(0), Va(g.page_size())), (Va(start.0 + 1), start)] {
-            let empty = space.copy(&memory.platform(), outside).expect("enough pages");
+            let empty = space.on(&memory.platform()).copy(outside).expect("enough pages");
             assert_eq!(empty.stats().tables, 1, "{g:?}");
         }
     }
@@ -105,11 +111,11 @@ fn a_part_is_copied() {
 fn a_copy_that_runs_out_of_frames_gives_all_back() {
     for g in geometries() {
         let memory = dirty_memory(g, 64);
-        let needed = various(&memory, g).0.stats(&memory.platform()).tables;
+        let needed = various(&memory, g).0.on(&memory.platform()).stats().tables;
         for available in 0..needed {
             let memory = dirty_memory(g, (needed + available) as usize);
             let (space, _) = various(&memory, g);
-            let error = space.copy(&memory.platform(), all(g)).unwrap_err();
+            let error = space.on(&memory.platform()).copy(all(g)).unwrap_err();
             assert_eq!(error, BuildError::OutOfFrames { taken: available }, "{g:?}");
             assert_eq!(memory.in_use() as u64, needed, "{g:?}");
         }
@@ -125,9 +131,9 @@ fn memory_that_is_writable_and_executable_is_found() {
         let (va, executable) =
             (Va(start.0 + 30 * g.page_size()), Change::new(Attributes::empty(), Attributes::PXN));
         // SAFETY: no CPU uses these tables.
-        unsafe { space.protect(&memory.platform(), va, 1, executable.expect("a permission")) }
+        unsafe { space.on(&memory.platform()).protect(va, 1, executable.expect("a permission")) }
             .expect("mapped");
-        let tree = space.copy(&memory.platform(), all(g)).expect("enough pages");
+        let tree = space.on(&memory.platform()).copy(all(g)).expect("enough pages");
         assert_eq!(tree.write_execute(), Some(va), "{g:?}");
     }
 }

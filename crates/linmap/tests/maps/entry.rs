@@ -22,10 +22,10 @@ fn space(g: Geometry, memory: &linmap::host::HostMemory) -> SharedSpace {
         let pages = size.bytes() / g.page_size();
         let oa = Pa(va & ((1 << 47) - 1));
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, Va(va), pages, oa, Attributes::RAM) }.expect("a hole");
+        unsafe { space.on(&platform).map(Va(va), pages, oa, Attributes::RAM) }.expect("a hole");
         if pages > 1 {
             // SAFETY: as above.
-            unsafe { space.protect(&platform, Va(va + g.page_size()), 1, Change::READ_ONLY) }
+            unsafe { space.on(&platform).protect(Va(va + g.page_size()), 1, Change::READ_ONLY) }
                 .expect("mapped");
         }
         va += size.bytes();
@@ -40,24 +40,34 @@ fn one_address_is_looked_up_as_by_a_walk() {
         let (space, platform) = (space(g, &memory), memory.platform());
         let mut entries = Vec::new();
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
-        let _ = space.visit(&platform, all, |&linmap::Visited { va, level, entry, .. }| {
-            entries.push((va, level, entry));
-            Continue(())
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit(all, |&linmap::Visited { va, level, entry, .. }| {
+                entries.push((va, level, entry));
+                Continue(())
+            })
         });
         let leaves = entries.iter().filter(|(_, _, entry)| !matches!(entry, Entry::Table(_)));
         for &(va, level, entry) in leaves {
             for at in [va.0, va.0 + 1, va.0 + (g.level_size(level) - 1)] {
-                assert_eq!(space.entry(&platform, Va(at)), Some((va, level, entry)), "{g:?} {at:#x}");
+                assert_eq!(
+                    space.on(&platform).read(|reader| reader.entry(Va(at))),
+                    Some((va, level, entry)),
+                    "{g:?} {at:#x}"
+                );
                 let memory = match entry {
                     Entry::Leaf(leaf) if leaf.valid => Some(Pa(leaf.oa.0 + (at - va.0))),
                     _ => None,
                 };
-                assert_eq!(space.translate(&platform, Va(at)), memory, "{g:?} {at:#x}");
+                assert_eq!(
+                    space.on(&platform).read(|reader| reader.translate(Va(at))),
+                    memory,
+                    "{g:?} {at:#x}"
+                );
             }
         }
         for va in [Va(0), Va(u64::MAX >> 1), Va(g.base(Half::Upper) - 1)] {
-            assert_eq!(space.entry(&platform, va), None, "{g:?} {va:?}");
-            assert_eq!(space.translate(&platform, va), None, "{g:?} {va:?}");
+            assert_eq!(space.on(&platform).read(|reader| reader.entry(va)), None, "{g:?} {va:?}");
+            assert_eq!(space.on(&platform).read(|reader| reader.translate(va)), None, "{g:?} {va:?}");
         }
     }
 }
@@ -70,9 +80,11 @@ fn a_look_up_finds_valid_leaves_and_nothing_else() {
         let memory = dirty_memory(g, 64);
         let (space, platform) = (space(g, &memory), memory.platform());
         let mut slots = Vec::new();
-        let _ = space.visit(&platform, (Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
-            slots.push((visited.va, visited.slot, visited.level));
-            Continue(())
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit((Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
+                slots.push((visited.va, visited.slot, visited.level));
+                Continue(())
+            })
         });
         for (va, slot, level) in slots {
             // SAFETY: a live table, and no CPU uses it.
@@ -85,11 +97,19 @@ fn a_look_up_finds_valid_leaves_and_nothing_else() {
                 // SAFETY: as above. It points to a table if it did before.
                 unsafe { memory.store(slot, Descriptor(before.0 & !3 | bits)) };
                 let at = Va(va.0 + g.page_size() / 2);
-                let expected = match space.entry(&platform, at).expect("an address of the half") {
+                let expected = match space
+                    .on(&platform)
+                    .read(|reader| reader.entry(at))
+                    .expect("an address of the half")
+                {
                     (va, _, Entry::Leaf(leaf)) if leaf.valid => Some(Pa(leaf.oa.0 + (at.0 - va.0))),
                     _ => None,
                 };
-                assert_eq!(space.translate(&platform, at), expected, "{g:?} {level:?} {bits}");
+                assert_eq!(
+                    space.on(&platform).read(|reader| reader.translate(at)),
+                    expected,
+                    "{g:?} {level:?} {bits}"
+                );
             }
             // SAFETY: as above.
             unsafe { memory.store(slot, before) };
@@ -103,7 +123,8 @@ fn a_look_up_refuses_the_tables_of_another_memory() {
     for g in geometries() {
         let (memory, other) = (dirty_memory(g, 64), dirty_memory(g, 64));
         let space = space(g, &memory);
-        let by_other = || space.translate(&other.platform(), Va(g.base(Half::Upper)));
+        let by_other =
+            || space.on(&other.platform()).read(|reader| reader.translate(Va(g.base(Half::Upper))));
         let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(by_other));
         assert!(refused.is_err(), "{g:?}: {refused:?}");
     }
@@ -128,33 +149,37 @@ fn a_series_has_the_leaves_of_a_walk() {
         for n in 0..200u64 {
             let va = Va(start + n * page);
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&platform, va, 1, Pa(oa), Attributes::RAM) }.expect("a hole");
+            unsafe { space.on(&platform).map(va, 1, Pa(oa), Attributes::RAM) }.expect("a hole");
             oa += if n % 23 == 7 { 2 * page } else { page };
             if n % 61 == 50 {
                 // SAFETY: as above.
-                unsafe { space.set_valid(&platform, va, 1, false) }.expect("mapped");
+                unsafe { space.on(&platform).set_valid(va, 1, false) }.expect("mapped");
             }
         }
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let within = (Va(start + 9 * page + 1), Va(start + 150 * page));
         for range in [all, within] {
             let (mut walked, mut series) = (Vec::new(), Vec::new());
-            let _ = space.visit(&platform, range, |visited| {
-                if let Entry::Leaf(leaf) = visited.entry {
-                    walked.push((visited.va, visited.level, visited.slot, visited.limits, leaf));
-                }
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.visit(range, |visited| {
+                    if let Entry::Leaf(leaf) = visited.entry {
+                        walked.push((visited.va, visited.level, visited.slot, visited.limits, leaf));
+                    }
+                    Continue(())
+                })
             });
-            let _ = space.visit_series(&platform, range, |visited, entries| {
-                let Entry::Leaf(leaf) = visited.entry else { panic!("{g:?}: {visited:?} is no leaf") };
-                most = most.max(entries);
-                for n in 0..entries {
-                    let at = n * g.level_size(visited.level);
-                    let slot = Slot { index: visited.slot.index + n as usize, ..visited.slot };
-                    let leaf = linmap::Leaf { oa: Pa(leaf.oa.0 + at), ..leaf };
-                    series.push((Va(visited.va.0 + at), visited.level, slot, visited.limits, leaf));
-                }
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.visit_series(range, |visited, entries| {
+                    let Entry::Leaf(leaf) = visited.entry else { panic!("{g:?}: {visited:?} is no leaf") };
+                    most = most.max(entries);
+                    for n in 0..entries {
+                        let at = n * g.level_size(visited.level);
+                        let slot = Slot { index: visited.slot.index + n as usize, ..visited.slot };
+                        let leaf = linmap::Leaf { oa: Pa(leaf.oa.0 + at), ..leaf };
+                        series.push((Va(visited.va.0 + at), visited.level, slot, visited.limits, leaf));
+                    }
+                    Continue(())
+                })
             });
             assert!(walked == series, "{g:?} {range:?}: {} and {} leaves", walked.len(), series.len());
         }
@@ -203,13 +228,15 @@ fn a_series_has_the_leaf_that_it_begins_with() {
         for n in 0..20 {
             let (va, pa) = (Va(start + n * page), Pa(2 * n * page));
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&platform, va, 1, pa, Attributes::RAM) }.expect("a hole");
+            unsafe { space.on(&platform).map(va, 1, pa, Attributes::RAM) }.expect("a hole");
         }
         let range = (Va(start), Va(start + 20 * page - 1));
         let mut slots = Vec::new();
-        let _ = space.visit(&platform, range, |visited| {
-            slots.extend((visited.level == Level::PAGE).then_some(visited.slot));
-            Continue(())
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit(range, |visited| {
+                slots.extend((visited.level == Level::PAGE).then_some(visited.slot));
+                Continue(())
+            })
         });
         for slot in slots {
             let hardware = NoHardware::default();
@@ -217,10 +244,12 @@ fn a_series_has_the_leaf_that_it_begins_with() {
             // SAFETY: nothing locks these tables.
             let platform = unsafe { Combined::new(&fickle, &hardware) };
             let mut leaves = 0;
-            let _ = space.visit_series(&platform, range, |visited, entries| {
-                leaves += entries;
-                assert!(entries > 0, "{g:?}: {visited:?}");
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.visit_series(range, |visited, entries| {
+                    leaves += entries;
+                    assert!(entries > 0, "{g:?}: {visited:?}");
+                    Continue(())
+                })
             });
             // The one that goes away may have been looked at before, as what could continue another.
             assert!((19..=20).contains(&leaves), "{g:?} {slot:?}: {leaves}");
@@ -236,11 +265,13 @@ fn restrictions_do_not_end_the_search() {
         let (space, platform) = (space(g, &memory), memory.platform());
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let mut first = None;
-        let _ = space.visit(&platform, all, |&linmap::Visited { va, level, entry, .. }| {
-            if let Entry::Leaf(_) = entry {
-                first.get_or_insert((va, level, entry));
-            }
-            Continue(())
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit(all, |&linmap::Visited { va, level, entry, .. }| {
+                if let Entry::Leaf(_) = entry {
+                    first.get_or_insert((va, level, entry));
+                }
+                Continue(())
+            })
         });
         let (va, level, entry) = first.expect("something is mapped");
         let slot = Slot { table: space.root(), index: 0 };
@@ -249,6 +280,6 @@ fn restrictions_do_not_end_the_search() {
             let table = memory.load(slot);
             memory.store(slot, Descriptor(table.0 | TableLimits::READ_ONLY.bits()));
         }
-        assert_eq!(space.entry(&platform, va), Some((va, level, entry)), "{g:?}");
+        assert_eq!(space.on(&platform).read(|reader| reader.entry(va)), Some((va, level, entry)), "{g:?}");
     }
 }

@@ -9,7 +9,7 @@ use linmap::host::HostMemory;
 use linmap::{
     Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError, Granule, Half,
     Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Region, Rodata, Run, SharedSpace, Slot, Stats, Tree,
-    Unaligned, Va, create_regions,
+    Unaligned, Va,
 };
 use test_support::geometries;
 
@@ -44,7 +44,7 @@ fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, BuildEr
 
 fn graft(space: &SharedSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, GraftError> {
     // SAFETY: no CPU uses these tables.
-    unsafe { space.graft(&memory.platform(), tree) }
+    unsafe { space.on(&memory.platform()).graft(tree) }
 }
 
 #[test]
@@ -106,7 +106,10 @@ impl Live {
         let mut text = String::new();
         let range = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let region = MarkedRange { range, start: "upper half", end: "its end" };
-        self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
+        self.space
+            .on(&self.memory.platform())
+            .read(|reader| reader.dump(region, &mut text))
+            .expect("a string takes all");
         let table = self.space.root();
         let root = (0..g.entries(g.root())).map(|index| load(&self.memory, Slot { table, index }));
         (text, root.collect(), self.memory.in_use())
@@ -118,8 +121,8 @@ impl Live {
         // SAFETY: no CPU uses these tables.
         unsafe {
             match alone {
-                true => linmap::create_alone(space, &platform, layout, Leaves::Largest),
-                false => linmap::create(space, &platform, layout, Leaves::Largest),
+                true => space.on(&platform).create(layout, Leaves::Largest),
+                false => space.on(&platform).create(layout, Leaves::Largest),
             }
         }
     }
@@ -158,7 +161,8 @@ fn a_map_is_not_created_where_there_is_one() {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             let mut live = Live::new(g, 2 * needed);
             live.create(&layout, alone).expect("enough");
-            let counted = live.space.count(&live.memory.platform(), linmap::linear_range(g));
+            let counted =
+                live.space.on(&live.memory.platform()).read(|reader| reader.count(linmap::linear_range(g)));
             assert_eq!(counted, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             let before = live.state();
             let (start, _) = linmap::linear_range(g);
@@ -190,7 +194,7 @@ fn the_occupied_slot_is_named() {
         assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
-    let counted = space.count(&memory.platform(), linmap::linear_range(g));
+    let counted = space.on(&memory.platform()).read(|reader| reader.count(linmap::linear_range(g)));
     assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 
@@ -222,9 +226,9 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
             let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
             let va = Va(base + page_size);
             // SAFETY: no CPU uses these tables.
-            let mapped = unsafe { space.map(&memory.platform(), va, 1, Pa(page_size), attributes) };
+            let mapped = unsafe { space.on(&memory.platform()).map(va, 1, Pa(page_size), attributes) };
             // SAFETY: as above.
-            unsafe { space.unmap(&memory.platform(), va, 1) }.unwrap_or_default();
+            unsafe { space.on(&memory.platform()).unmap(va, 1) }.unwrap_or_default();
             let good = Run { va: Va(base), ..page(0) };
             let runs = [good, Run { va, oa: Pa(page_size), attributes, ..good }];
             let tree = build(&memory, g, &runs).unwrap();
@@ -237,7 +241,7 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
             refused += 1;
             assert_eq!(mapped, Err(ChangeError::WriteExecute { va }), "{g:?}: {attributes:?}");
             assert_eq!(result, Err(GraftError::WriteExecute { va }), "{g:?}: {attributes:?}");
-            assert_eq!((memory.in_use(), space.stats(&memory.platform())), (1, Stats::ROOT));
+            assert_eq!((memory.in_use(), space.on(&memory.platform()).stats()), (1, Stats::ROOT));
             space.allow_write_execute(true);
             let tree = build(&memory, g, &runs).unwrap();
             assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(g.levels().into()));
@@ -315,11 +319,11 @@ fn bad_regions_are_refused_and_all_is_given_back() {
     let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
     // SAFETY: no CPU uses these tables.
     let create = |regions: &[Region]| unsafe {
-        create_regions(&space, &memory.platform(), regions.iter().copied()).map(|stats| stats.tables)
+        space.on(&memory.platform()).create_regions(regions.iter().copied()).map(|stats| stats.tables)
     };
     for (bad, error) in rows {
         assert_eq!(create(&[good, bad]), Err(error), "{bad:?}");
-        assert_eq!((memory.in_use(), space.stats(&memory.platform())), (1, Stats::ROOT), "{bad:?}");
+        assert_eq!((memory.in_use(), space.on(&memory.platform()).stats()), (1, Stats::ROOT), "{bad:?}");
     }
     let nothing =
         [at(0, 0, 0xfff), at(u64::MAX - 0xfff, 0x800, 0x1000), at(0x800, 0x800, 0x1800), at(0, 0, 0)];
@@ -328,7 +332,7 @@ fn bad_regions_are_refused_and_all_is_given_back() {
     assert_eq!(create(&[nothing[0], good, nothing[1], nothing[2], last, nothing[3]]), Ok(7));
     let sizes = g.leaf_sizes();
     let pages = sizes.last().expect("pages");
-    assert_eq!(space.stats(&memory.platform()).descriptors(*pages), 5);
+    assert_eq!(space.on(&memory.platform()).stats().descriptors(*pages), 5);
 }
 
 /// The last page of the half and of the output addresses can be mapped.

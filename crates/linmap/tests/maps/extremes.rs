@@ -457,13 +457,13 @@ impl Step {
         // SAFETY: no CPU uses these tables.
         unsafe {
             match self {
-                Self::Map(oa, attributes) => space.map(&platform, va, pages, oa, attributes),
-                Self::Protect(change) => space.protect(&platform, va, pages, change),
-                Self::SetValid(valid) => space.set_valid(&platform, va, pages, valid),
-                Self::Split => space.split_to_pages(&platform, va, pages),
-                Self::Collapse => space.collapse(&platform, va, pages),
-                Self::Unmap => space.unmap(&platform, va, pages),
-                Self::UnmapAll => space.unmap_all(&platform, &[(va, pages), (va, pages)]),
+                Self::Map(oa, attributes) => space.on(&platform).map(va, pages, oa, attributes),
+                Self::Protect(change) => space.on(&platform).protect(va, pages, change),
+                Self::SetValid(valid) => space.on(&platform).set_valid(va, pages, valid),
+                Self::Split => space.on(&platform).split_to_pages(va, pages),
+                Self::Collapse => space.on(&platform).collapse(va, pages),
+                Self::Unmap => space.on(&platform).unmap(va, pages),
+                Self::UnmapAll => space.on(&platform).unmap_all(&[(va, pages), (va, pages)]),
             }
         }
     }
@@ -512,12 +512,14 @@ impl Step {
 fn flat(space: &SharedSpace, memory: &HostMemory) -> Flat {
     let g = space.geometry();
     let mut flat = Flat::default();
-    let walked = space.visit(&memory.platform(), (Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
-        if let Entry::Leaf(Leaf { oa, attributes, valid, .. }) = visited.entry {
-            let (first, last) = (visited.va.0, visited.va.0 + (g.level_size(visited.level) - 1));
-            flat.push((first, last, Mapped { pa: oa.0, attributes, valid }));
-        }
-        Continue(())
+    let walked = space.on(&memory.platform()).read(|reader| {
+        reader.visit((Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
+            if let Entry::Leaf(Leaf { oa, attributes, valid, .. }) = visited.entry {
+                let (first, last) = (visited.va.0, visited.va.0 + (g.level_size(visited.level) - 1));
+                flat.push((first, last, Mapped { pa: oa.0, attributes, valid }));
+            }
+            Continue(())
+        })
     });
     assert_eq!(walked, Continue(()));
     flat
@@ -575,12 +577,13 @@ fn changes_of_any_range() {
                 }
             }
             let entry = space
-                .entry(&memory.platform(), va)
+                .on(&memory.platform())
+                .read(|reader| reader.entry(va))
                 .map(|(va, _, entry)| (va, matches!(entry, Entry::Leaf(_))));
             let mapped = before.within(va.0, va.0)[0].2.is_some();
             prop_assert_eq!(entry.map(|e| e.1), (va.0 >= g.base(Half::Upper)).then_some(mapped));
             prop_assert!(entry.is_none_or(|e| e.0 <= va));
-            let _ = space.repaint(&memory.platform(), (va, Va(last)), &[]);
+            let _ = space.on(&memory.platform()).repaint((va, Va(last)), &[]);
             prop_assert_eq!(&flat(&space, &memory), &before);
         }
         Ok(())

@@ -92,22 +92,28 @@ fn aliases_are_found_where_the_map_is() {
             Checks { linear_offset: Some(offset), linear_range: Some(layout.range()), ..Checks::default() };
         let findings = || {
             let mut found = 0;
-            let _ = space.check(&platform, &checks, |finding| {
-                assert!(matches!(finding, Finding::WritableAlias { .. }), "{g:?}: {finding}");
-                found += 1;
-                ControlFlow::Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.check(&checks, |finding| {
+                    assert!(matches!(finding, Finding::WritableAlias { .. }), "{g:?}: {finding}");
+                    found += 1;
+                    ControlFlow::Continue(())
+                })
             });
             found
         };
         // SAFETY: no CPU uses these tables.
         unsafe {
-            space.map(&platform, area, 3, oa, Attributes::KERNEL_RODATA).expect("an area");
+            space.on(&platform).map(area, 3, oa, Attributes::KERNEL_RODATA).expect("an area");
             assert!(findings() > 0, "{g:?}");
-            let aliased = Aliased::new(&space, offset, Rodata::Full).in_range(layout.range());
-            aliased.set_memory_ro(&platform, area, 3).expect("read-only");
+            let mut aliased =
+                Aliased::new(space.on(&platform), offset, Rodata::Full).in_range(layout.range());
+            aliased.set_memory_ro(area, 3).expect("read-only");
         }
         assert_eq!(findings(), 0, "{g:?}");
-        let (_, _, alias) = space.entry(&platform, Va(oa.0.wrapping_add(offset))).expect("of the half");
+        let (_, _, alias) = space
+            .on(&platform)
+            .read(|reader| reader.entry(Va(oa.0.wrapping_add(offset))))
+            .expect("of the half");
         assert!(matches!(alias, Entry::Leaf(leaf) if !leaf.attributes.is_writable()), "{g:?}: {alias:?}");
     }
 }

@@ -24,18 +24,18 @@ fn a_list_is_never_half_done() {
         let otherwise = |space: &SharedSpace, platform: &Platform<'_, '_, 64>, _: &Interrupted<'_, 64>| {
             happened.set(true);
             let base = Va(geometry().base(linmap::Half::Upper));
-            space.collapse(platform, base, LISTED * 512).expect("nobody parks");
+            space.on(platform).collapse(base, LISTED * 512).expect("nobody parks");
             hoard.borrow_mut().extend(std::iter::from_fn(|| platform.take()));
         };
         with_map::<64>(otherwise, |space, platform, hardware| {
             let base = Va(geometry().base(linmap::Half::Upper));
             let pages = (0..LISTED).map(page);
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(platform, base, LISTED * 512, pa(base), Attributes::RAM) }.expect("room");
+            unsafe { space.on(platform).map(base, LISTED * 512, pa(base), Attributes::RAM) }.expect("room");
             hardware.left.set(moment);
             let flags = ChangeFlags::empty();
             // SAFETY: as above.
-            let result = unsafe { space.change_pages(platform, pages.clone(), Change::READ_ONLY, flags) };
+            let result = unsafe { space.on(platform).change_pages(pages.clone(), Change::READ_ONLY, flags) };
             hardware.left.set(0);
             let changed = pages.filter(|va| is_read_only(space, platform, *va)).count() as u64;
             match result {

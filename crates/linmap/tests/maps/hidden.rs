@@ -6,7 +6,7 @@ use std::{iter, thread};
 use linmap::host::{HostMemory, SharedMemory, Threads};
 use linmap::{
     Attributes, ChangeError, Entry, Geometry, Granule, Half, Hidden, ImageAlias, Kind, Layout, LayoutError,
-    Leaves, OaFormat, Pa, Platform, Rodata, SharedSpace, Tree, Va, create,
+    Leaves, OaFormat, Pa, Platform, Rodata, SharedSpace, Tree, Va,
 };
 use test_support::geometries;
 
@@ -28,13 +28,13 @@ fn created<P: Platform>(platform: &P, layout: &Layout<'_>) -> SharedSpace {
     let tree = Tree::build(platform, layout.geometry(), Half::Upper, iter::empty()).expect("a page");
     let space = SharedSpace::adopt(tree);
     // SAFETY: no CPU uses these tables.
-    unsafe { create(&space, platform, layout, Leaves::Largest) }.expect("frames enough");
+    unsafe { space.on(platform).create(layout, Leaves::Largest) }.expect("frames enough");
     space
 }
 
 /// The leaf that translates an address: its validity and its attributes.
 fn leaf<P: Platform>(space: &SharedSpace, platform: &P, va: Va) -> (bool, Attributes) {
-    match space.entry(platform, va) {
+    match space.on(platform).read(|reader| reader.entry(va)) {
         Some((_, _, Entry::Leaf(leaf))) => (leaf.valid, leaf.attributes),
         other => panic!("{other:?} at {va}"),
     }
@@ -48,7 +48,7 @@ fn each_alias_at_every_geometry() {
                 let memory = HostMemory::new(g, 16);
                 let platform = memory.platform();
                 let space = created(&platform, layout);
-                let stats = space.stats(&platform);
+                let stats = space.on(&platform).stats();
                 let hidden = Hidden::new(&space, layout);
                 assert_eq!(hidden.is_some(), alias == ImageAlias::Hidden);
                 if let Some(hidden) = &hidden {
@@ -64,7 +64,7 @@ fn each_alias_at_every_geometry() {
                     let read_only = (33..70).contains(&n) || data && alias == ImageAlias::ReadOnly;
                     assert_eq!(attributes.contains(Attributes::READ_ONLY), read_only, "{g:?}: page {n}");
                 }
-                assert_eq!(space.stats(&platform), stats, "no leaf has changed its size");
+                assert_eq!(space.on(&platform).stats(), stats, "no leaf has changed its size");
             });
         }
     }
@@ -131,7 +131,7 @@ fn a_change_that_fails_leaves_it_as_it_was() {
         // SAFETY: no CPU uses these tables.
         unsafe {
             hidden.hide(&platform).expect("whole leaves");
-            space.unmap(&platform, va, pages).expect("whole leaves");
+            space.on(&platform).unmap(va, pages).expect("whole leaves");
             let hole = ChangeError::Hole { va };
             assert_eq!(hidden.shown(&platform, || unreachable!("nothing is there")), Err::<(), _>(hole));
             assert!(hidden.is_hidden());

@@ -6,7 +6,7 @@ use std::ops::Range;
 use linmap::host::HostMemory;
 use linmap::{
     Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, Hotplug, Layout, Leaves, Level,
-    OaFormat, Pa, Policy, Region, SharedSpace, Stats, Tree, Va, create,
+    OaFormat, Pa, Platform, Policy, Region, SharedSpace, Stats, Tree, Va,
 };
 use test_support::{Random, each, geometries};
 
@@ -34,22 +34,22 @@ impl Map {
         space.set_policy(policy);
         let leaves = if policy == Policy::Pages { Leaves::Pages } else { Leaves::Largest };
         // SAFETY: no CPU uses these tables.
-        unsafe { create(&space, &platform, &layout(g, &mut ram.clone()), leaves) }.expect("frames enough");
+        unsafe { space.on(&platform).create(&layout(g, &mut ram.clone()), leaves) }.expect("frames enough");
         Self { g, memory, space }
     }
 
-    fn hotplug(&self) -> Hotplug<'_> {
-        Hotplug::new(&self.space, &layout(self.g, &mut vec![Pa(0)..Pa(self.g.page_size())]))
+    fn hotplug<'a, P: Platform>(&'a self, platform: &'a P) -> Hotplug<'a, P> {
+        Hotplug::new(self.space.on(platform), &layout(self.g, &mut vec![Pa(0)..Pa(self.g.page_size())]))
     }
 
     fn add(&self, ram: &Range<Pa>) -> Result<(), ChangeError> {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.hotplug().add(&self.memory.platform(), ram.clone()) }
+        unsafe { self.hotplug(&self.memory.platform()).add(ram.clone()) }
     }
 
     fn remove(&self, ram: &Range<Pa>) -> Result<(), ChangeError> {
         // SAFETY: as above.
-        unsafe { self.hotplug().remove(&self.memory.platform(), ram.clone()) }
+        unsafe { self.hotplug(&self.memory.platform()).remove(ram.clone()) }
     }
 
     fn va(&self, pa: u64) -> Va {
@@ -58,22 +58,25 @@ impl Map {
 
     fn change(&self, pa: u64, change: Change) {
         // SAFETY: as above.
-        unsafe { self.space.protect(&self.memory.platform(), self.va(pa), 1, change) }.expect("it is mapped");
+        unsafe { self.space.on(&self.memory.platform()).protect(self.va(pa), 1, change) }
+            .expect("it is mapped");
     }
 
     /// Everything that there is to see: all entries, where tables are told from holes, the counts, and the pages taken.
     fn seen(&self) -> (Vec<(Va, Level, Entry)>, Stats, usize) {
         let (platform, mut seen) = (self.memory.platform(), Vec::new());
-        let _ = self.space.visit(&platform, self.space.range(), |visited| {
-            match visited.entry {
-                Entry::Hole => {}
-                Entry::Table(_) => seen.push((visited.va, visited.level, Entry::Table(Pa(0)))),
-                leaf => seen.push((visited.va, visited.level, leaf)),
-            }
-            Continue(())
+        let _ = self.space.on(&platform).read(|reader| {
+            reader.visit(self.space.range(), |visited| {
+                match visited.entry {
+                    Entry::Hole => {}
+                    Entry::Table(_) => seen.push((visited.va, visited.level, Entry::Table(Pa(0)))),
+                    leaf => seen.push((visited.va, visited.level, leaf)),
+                }
+                Continue(())
+            })
         });
-        let stats = self.space.stats(&platform);
-        assert_eq!(stats, self.space.count(&platform, self.space.range()));
+        let stats = self.space.on(&platform).stats();
+        assert_eq!(stats, self.space.on(&platform).read(|reader| reader.count(self.space.range())));
         (seen, stats, self.memory.in_use())
     }
 }
@@ -193,8 +196,8 @@ fn memory_with_a_special_use_is_not_removed() {
             let platform = map.memory.platform();
             // SAFETY: no CPU uses these tables.
             unsafe {
-                map.space.unmap(&platform, map.va(page(7)), 1).expect("it is mapped");
-                map.space.map(&platform, map.va(page(7)), 1, Pa(oa), attributes).expect("it is a hole");
+                map.space.on(&platform).unmap(map.va(page(7)), 1).expect("it is mapped");
+                map.space.on(&platform).map(map.va(page(7)), 1, Pa(oa), attributes).expect("it is a hole");
             }
         };
         refused("another mapping", &elsewhere, None);
@@ -301,10 +304,14 @@ fn pinned_pages_do_not_merge() {
         let map = Map::new(g, &vec![Pa(0)..Pa(2 * GB - (1 << 20))], Policy::Live);
         if pinned {
             let last = map.va(2 * GB - (1 << 20) - g.page_size());
-            map.space.pin(&map.memory.platform(), last, 1).expect("frames enough");
+            map.space.on(&map.memory.platform()).pin(last, 1).expect("frames enough");
         }
         map.add(&(Pa(2 * GB - (1 << 20))..Pa(2 * GB))).expect("frames enough");
-        let entry = map.space.entry(&map.memory.platform(), map.va(2 * GB - (1 << 20))).expect("mapped");
+        let entry = map
+            .space
+            .on(&map.memory.platform())
+            .read(|reader| reader.entry(map.va(2 * GB - (1 << 20))))
+            .expect("mapped");
         assert_eq!(entry.1.number() == 3, pinned);
     }
 }
@@ -318,7 +325,7 @@ fn leaves_are_those_that_the_caller_wants() {
         let map = Map::new(g, &vec![Pa(0)..Pa(GB - (1 << 21))], policy);
         let boot = map.seen();
         // SAFETY: no CPU uses these tables.
-        unsafe { map.hotplug().with_leaves(leaves).add(&map.memory.platform(), more.clone()) }
+        unsafe { map.hotplug(&map.memory.platform()).with_leaves(leaves).add(more.clone()) }
             .expect("frames enough");
         let region = |first: u64, last: u64, leaves| Region {
             leaves,
@@ -345,16 +352,17 @@ fn what_is_beside_it_and_not_the_same_keeps_its_leaves() {
         let (platform, pages) = (map.memory.platform(), run >> g.page_shift());
         let bit = Attributes::from_bits_retain(1 << 55);
         let special = Change::new(bit, Attributes::empty()).expect("a software bit");
-        map.space.split_to_pages(&platform, map.va(run), pages).expect("frames enough");
+        map.space.on(&platform).split_to_pages(map.va(run), pages).expect("frames enough");
         // SAFETY: no CPU uses these tables.
-        unsafe { map.space.protect(&platform, map.va(run), pages, special) }.expect("it is mapped");
-        let beside = || map.space.count(&platform, (map.va(run), Va(map.va(2 * run).0 - 1)));
+        unsafe { map.space.on(&platform).protect(map.va(run), pages, special) }.expect("it is mapped");
+        let beside =
+            || map.space.on(&platform).read(|reader| reader.count((map.va(run), Va(map.va(2 * run).0 - 1))));
         let before = beside();
         map.remove(&(Pa(0)..Pa(run))).expect("RAM");
         map.add(&(Pa(0)..Pa(run))).expect("a hole");
         assert_eq!(beside(), before, "{g:?}");
         // A collapse there would have made a run of them.
-        map.space.collapse(&platform, map.va(run), 1).expect("nobody parks");
+        map.space.on(&platform).collapse(map.va(run), 1).expect("nobody parks");
         assert_ne!(beside(), before, "{g:?}");
     }
 }

@@ -94,20 +94,22 @@ impl World {
     /// Returns all pages.
     fn pages(&self) -> Vec<Page> {
         let (g, mut pages) = (self.g, vec![]);
-        let _ = self.space.visit(&self.memory.platform(), (self.at(0), self.at(self.count - 1)), |seen| {
-            let first = seen.va.0.max(self.va);
-            let last = (seen.va.0 + (g.level_size(seen.level) - 1)).min(self.at(self.count).0 - 1);
-            let leaf = |va: u64| match seen.entry {
-                Entry::Leaf(leaf) => {
-                    Some(Leaf { oa: Pa(leaf.oa.0 + (va - seen.va.0)), contiguous: false, ..leaf })
+        let _ = self.space.on(&self.memory.platform()).read(|reader| {
+            reader.visit((self.at(0), self.at(self.count - 1)), |seen| {
+                let first = seen.va.0.max(self.va);
+                let last = (seen.va.0 + (g.level_size(seen.level) - 1)).min(self.at(self.count).0 - 1);
+                let leaf = |va: u64| match seen.entry {
+                    Entry::Leaf(leaf) => {
+                        Some(Leaf { oa: Pa(leaf.oa.0 + (va - seen.va.0)), contiguous: false, ..leaf })
+                    }
+                    _ => None,
+                };
+                if !matches!(seen.entry, Entry::Table(_)) {
+                    let of = |va| Page { leaf: leaf(va), limits: seen.limits };
+                    pages.extend((first..=last).step_by(g.page_size() as usize).map(of));
                 }
-                _ => None,
-            };
-            if !matches!(seen.entry, Entry::Table(_)) {
-                let of = |va| Page { leaf: leaf(va), limits: seen.limits };
-                pages.extend((first..=last).step_by(g.page_size() as usize).map(of));
-            }
-            Continue(())
+                Continue(())
+            })
         });
         assert_eq!(pages.len() as u64, self.count);
         pages
@@ -150,7 +152,7 @@ impl World {
         let oa = Pa((large & ((1 << self.g.oa_bits()) - 1)) + first * self.g.page_size());
         self.history.push(format!("map {first}+{count} {attributes:?}"));
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.map(&platform, self.at(first), count, oa, attributes) }.expect("a hole");
+        unsafe { self.space.on(&platform).map(self.at(first), count, oa, attributes) }.expect("a hole");
     }
 
     /// Does something, and compares all that is not its own.
@@ -170,21 +172,21 @@ impl World {
                     self.history.push(format!("{change:?}"));
                     let new = |leaf: &mut Leaf| leaf.attributes = change.of(leaf.attributes);
                     expected[part].iter_mut().flatten().for_each(new);
-                    self.space.protect(&platform, va, count, change)
+                    self.space.on(&platform).protect(va, count, change)
                 }
                 2 => {
                     expected[part].iter_mut().flatten().for_each(|leaf| leaf.valid = valid);
-                    self.space.set_valid(&platform, va, count, valid)
+                    self.space.on(&platform).set_valid(va, count, valid)
                 }
                 3 => {
                     expected[part].fill(None);
-                    self.space.unmap(&platform, va, count)
+                    self.space.on(&platform).unmap(va, count)
                 }
-                4 => self.space.split_to_pages(&platform, va, count),
-                5 => self.space.collapse(&platform, va, count),
+                4 => self.space.on(&platform).split_to_pages(va, count),
+                5 => self.space.on(&platform).collapse(va, count),
                 6 => {
                     let range = (Va(self.g.base(Half::Upper)), Va(u64::MAX));
-                    let repainted = self.space.repaint(&platform, range, &[]);
+                    let repainted = self.space.on(&platform).repaint(range, &[]);
                     assert!(repainted.is_ok(), "{repainted:?}");
                     self.space.set_policy(Policy::Live);
                     Ok(())

@@ -21,11 +21,14 @@ fn empty(g: Geometry, memory: &HostMemory) -> SharedSpace {
 /// The counts are those of the tables, in which nothing is reserved and no run is broken.
 fn is_sound(space: &SharedSpace, memory: &HostMemory) {
     let (platform, all) = (memory.platform(), (Va(space.geometry().base(Half::Upper)), Va(u64::MAX)));
-    assert_eq!(space.stats(&platform), space.count(&platform, all));
-    let _ = space.check(&platform, &Checks::default(), |finding| panic!("{finding}"));
-    let _ = space.visit(&platform, all, |visited| {
-        assert!(!matches!(visited.entry, Entry::Reserved), "{visited:x?}");
-        Continue(())
+    assert_eq!(space.on(&platform).stats(), space.on(&platform).read(|reader| reader.count(all)));
+    let _ =
+        space.on(&platform).read(|reader| reader.check(&Checks::default(), |finding| panic!("{finding}")));
+    let _ = space.on(&platform).read(|reader| {
+        reader.visit(all, |visited| {
+            assert!(!matches!(visited.entry, Entry::Reserved), "{visited:x?}");
+            Continue(())
+        })
     });
 }
 
@@ -51,10 +54,10 @@ fn what_is_mapped_has_the_leaves_of_what_is_created() {
                 let (space, platform) = (empty(g, &memory), memory.platform());
                 let (va, oa, attributes) = (Va(base + start), Pa(start), Attributes::RAM);
                 // SAFETY: no CPU uses these tables.
-                unsafe { space.map(&platform, va, bytes / page, oa, attributes) }.expect("a hole");
+                unsafe { space.on(&platform).map(va, bytes / page, oa, attributes) }.expect("a hole");
                 let region = Region { va, oa, bytes, attributes, leaves: Leaves::Largest };
                 let created = Stats::of_runs(g, region.runs(g));
-                assert_eq!(space.stats(&platform), created, "{g:?} {start:#x}, {bytes:#x} bytes");
+                assert_eq!(space.on(&platform).stats(), created, "{g:?} {start:#x}, {bytes:#x} bytes");
                 let mut one = Stats::ROOT;
                 one.tables = created.tables;
                 one.add_leaves(size.level, size.contiguous, size.descriptors());
@@ -91,11 +94,11 @@ fn a_split_keeps_whole_runs() {
             let base = Va(g.base(Half::Upper) + block.bytes());
             // SAFETY: no CPU uses these tables.
             unsafe {
-                space.map(&platform, base, block.bytes() / page, Pa(0), Attributes::RAM).expect("a hole");
+                space.on(&platform).map(base, block.bytes() / page, Pa(0), Attributes::RAM).expect("a hole");
                 let va = Va(base.0 + first * page);
-                space.protect(&platform, va, end - first, Change::READ_ONLY).expect("it is mapped");
+                space.on(&platform).protect(va, end - first, Change::READ_ONLY).expect("it is mapped");
             }
-            let (all, stats) = (block.bytes() / page, space.stats(&platform));
+            let (all, stats) = (block.bytes() / page, space.on(&platform).stats());
             let single = sizes.last().expect("pages");
             let found = (stats.descriptors(*single), stats.descriptors(*run));
             assert_eq!(found, (cut * pages, all - cut * pages), "{g:?}, pages {first}..{end}");
@@ -130,17 +133,17 @@ fn nothing_collapses_into_a_level_without_leaves() {
         };
         let tree = Tree::build(&memory, g, Half::Upper, [run].into_iter()).expect("a table a level");
         // SAFETY: no CPU uses these tables.
-        unsafe { space.graft(&platform, tree) }.expect("an empty half");
+        unsafe { space.on(&platform).graft(tree) }.expect("an empty half");
         // One page is read-only for a while.
         for change in [Change::READ_ONLY, Change::WRITABLE] {
             // SAFETY: as above.
-            unsafe { space.protect(&platform, Va(base), 1, change) }.expect("it is mapped");
+            unsafe { space.on(&platform).protect(Va(base), 1, change) }.expect("it is mapped");
         }
-        space.collapse(&platform, Va(base), bytes / page).expect("no CPU to park");
+        space.on(&platform).collapse(Va(base), bytes / page).expect("no CPU to park");
         is_sound(&space, &memory);
         let region =
             Region { va: Va(base), oa: Pa(0), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
-        assert_eq!(space.stats(&platform), Stats::of_runs(g, region.runs(g)), "{g:?}");
+        assert_eq!(space.on(&platform).stats(), Stats::of_runs(g, region.runs(g)), "{g:?}");
         tables += 1;
     }
     assert!(tables > 20, "{tables} geometries have such a table");
@@ -157,23 +160,23 @@ fn what_is_not_valid_does_not_collapse() {
         let memory = dirty_memory(g, 16);
         let (space, platform) = (empty(g, &memory), memory.platform());
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.expect("a hole");
-        let created = space.stats(&platform);
-        space.split_to_pages(&platform, va, pages).expect("memory for a table");
-        let split = space.stats(&platform);
+        unsafe { space.on(&platform).map(va, pages, Pa(0), Attributes::RAM) }.expect("a hole");
+        let created = space.on(&platform).stats();
+        space.on(&platform).split_to_pages(va, pages).expect("memory for a table");
+        let split = space.on(&platform).stats();
         for page_at in (0..pages).map(|n| Va(va.0 + n * page)) {
             // SAFETY: as above.
-            unsafe { space.set_valid(&platform, page_at, 1, false) }.expect("a page");
+            unsafe { space.on(&platform).set_valid(page_at, 1, false) }.expect("a page");
         }
-        space.collapse(&platform, va, pages).expect("no CPU to park");
-        assert_eq!(space.stats(&platform), split, "{g:?}");
+        space.on(&platform).collapse(va, pages).expect("no CPU to park");
+        assert_eq!(space.on(&platform).stats(), split, "{g:?}");
         is_sound(&space, &memory);
         for page_at in (0..pages).map(|n| Va(va.0 + n * page)) {
             // SAFETY: as above.
-            unsafe { space.set_valid(&platform, page_at, 1, true) }.expect("a page");
+            unsafe { space.on(&platform).set_valid(page_at, 1, true) }.expect("a page");
         }
-        space.collapse(&platform, va, pages).expect("no CPU to park");
-        assert_eq!(space.stats(&platform), created, "{g:?}");
+        space.on(&platform).collapse(va, pages).expect("no CPU to park");
+        assert_eq!(space.on(&platform).stats(), created, "{g:?}");
         is_sound(&space, &memory);
     }
 }
@@ -186,14 +189,14 @@ fn an_empty_map_stays_as_it_is() {
         let (space, platform, va) = (empty(g, &memory), memory.platform(), Va(g.base(Half::Upper)));
         let whole = 1 << (g.va_bits() - g.page_shift());
         for _ in 0..2 {
-            space.collapse(&platform, va, whole).expect("no CPU to park");
-            space.collapse(&platform, va, 1).expect("no CPU to park");
-            assert_eq!(space.stats(&platform), Stats::ROOT, "{g:?}");
+            space.on(&platform).collapse(va, whole).expect("no CPU to park");
+            space.on(&platform).collapse(va, 1).expect("no CPU to park");
+            assert_eq!(space.on(&platform).stats(), Stats::ROOT, "{g:?}");
             is_sound(&space, &memory);
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+            unsafe { space.on(&platform).map(va, 1, Pa(0), Attributes::RAM) }.expect("a hole");
             // SAFETY: as above.
-            unsafe { space.unmap(&platform, va, 1) }.expect("it is mapped");
+            unsafe { space.on(&platform).unmap(va, 1) }.expect("it is mapped");
         }
     }
 }
@@ -212,7 +215,7 @@ fn an_empty_table_is_in_no_run() {
             let memory = dirty_memory(g, 64);
             let (space, platform, va) = (empty(g, &memory), memory.platform(), Va(g.base(Half::Upper)));
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&platform, Va(va.0 + at as u64 * block), 1, Pa(0), Attributes::RAM) }
+            unsafe { space.on(&platform).map(Va(va.0 + at as u64 * block), 1, Pa(0), Attributes::RAM) }
                 .expect("a hole");
             let mut table = space.root();
             let mut now = g.root();
@@ -226,14 +229,16 @@ fn an_empty_table_is_in_no_run() {
             store(&memory, Slot { table, index: 0 }, Descriptor::HOLE);
             let pages = 4 * members as u64 * block / g.page_size();
             // SAFETY: as above.
-            unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.expect("holes");
+            unsafe { space.on(&platform).map(va, pages, Pa(0), Attributes::RAM) }.expect("holes");
             let mut runs = Vec::new();
             let all = (va, Va(va.0 + (4 * members as u64 * block - 1)));
-            let _ = space.visit(&platform, all, |visited| {
-                if visited.level == level {
-                    runs.push(matches!(visited.entry, Entry::Leaf(leaf) if leaf.contiguous));
-                }
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.visit(all, |visited| {
+                    if visited.level == level {
+                        runs.push(matches!(visited.entry, Entry::Leaf(leaf) if leaf.contiguous));
+                    }
+                    Continue(())
+                })
             });
             let expected: Vec<_> = (0..4 * members).map(|n| n / members != at / members).collect();
             assert_eq!(runs, expected, "{g:?}: {at}");
@@ -254,12 +259,12 @@ fn an_upper_table_goes_with_its_last_leaf() {
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
         unsafe {
-            space.map(&platform, va, (2 << 30) / g.page_size(), Pa(0), Attributes::RAM).expect("a hole");
-            assert!(space.stats(&platform).tables > 1, "{g:?}");
-            space.unmap(&platform, va, (2 << 30) / g.page_size()).expect("it is mapped");
+            space.on(&platform).map(va, (2 << 30) / g.page_size(), Pa(0), Attributes::RAM).expect("a hole");
+            assert!(space.on(&platform).stats().tables > 1, "{g:?}");
+            space.on(&platform).unmap(va, (2 << 30) / g.page_size()).expect("it is mapped");
         }
-        assert_eq!(space.stats(&platform).tables, 1, "{g:?}");
-        assert_eq!(space.count(&platform, (va, Va(u64::MAX))).tables, 1, "{g:?}");
+        assert_eq!(space.on(&platform).stats().tables, 1, "{g:?}");
+        assert_eq!(space.on(&platform).read(|reader| reader.count((va, Va(u64::MAX)))).tables, 1, "{g:?}");
     }
 }
 
@@ -273,12 +278,12 @@ fn one_upper_table_is_left_for_the_next_pages() {
         let platform = unsafe { memory.platform(&threads) };
         let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
         let (space, base) = (SharedSpace::adopt(tree), g.base(Half::Upper));
-        let tables = || space.stats(&platform).tables;
+        let tables = || space.on(&platform).stats().tables;
         // SAFETY: no CPU uses these tables.
         let come_and_go = |va| unsafe {
-            space.map(&platform, va, 1, Pa(0), Attributes::RAM).expect("a hole");
+            space.on(&platform).map(va, 1, Pa(0), Attributes::RAM).expect("a hole");
             let mapped = tables();
-            space.unmap_all(&platform, &[(va, 1)]).expect("it is mapped");
+            space.on(&platform).unmap_all(&[(va, 1)]).expect("it is mapped");
             mapped
         };
         let (one, other) = (Va(base), Va(base + (1 << g.level_shift(g.root()))));
@@ -291,14 +296,14 @@ fn one_upper_table_is_left_for_the_next_pages() {
             assert_eq!(tables(), left, "{g:?}");
         }
         // SAFETY: as above.
-        unsafe { space.map(&platform, other, 1, Pa(0), Attributes::RAM) }.expect("a hole");
-        space.trim(&platform);
+        unsafe { space.on(&platform).map(other, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+        space.on(&platform).trim();
         assert_eq!(tables(), all, "{g:?}");
         // One that is in use again is not taken out.
         come_and_go(one);
         // SAFETY: as above.
-        unsafe { space.map(&platform, one, 1, Pa(0), Attributes::RAM) }.expect("a hole");
-        space.trim(&platform);
+        unsafe { space.on(&platform).map(one, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+        space.on(&platform).trim();
         assert_eq!(tables(), 2 * all - 1, "{g:?}");
     }
 }

@@ -25,7 +25,10 @@ fn a_dump_names_what_the_value_says() {
             let tree = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Pages)).expect("a tree");
             let (space, platform) = (SharedSpace::adopt(tree), memory.platform());
             let (region, mut text) = (MarkedRange::linear_map(g), String::new());
-            space.dump_with(&platform, region, &|of| mair.name(of), &mut text).expect("memory");
+            space
+                .on(&platform)
+                .read(|reader| reader.dump_with(region, &|of| mair.name(of), &mut text))
+                .expect("memory");
             let last_words: Vec<&str> = text
                 .lines()
                 .filter(|l| l.contains("AF"))

@@ -8,7 +8,7 @@ use linmap::host::HostMemory;
 use linmap::{
     Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame, Geometry,
     Granule, Half, Hardware, Hidden, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region, Remake,
-    Rodata, SharedSpace, Tlbi, Tree, Va, create_regions, linear_range,
+    Rodata, SharedSpace, Tlbi, Tree, Va, linear_range,
 };
 
 /// The locks of one CPU, and the pages that wait for its readers.
@@ -141,19 +141,19 @@ impl<'m> World<'m> {
         let space = SharedSpace::adopt(empty);
         space.set_policy(policy);
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, at(0), 3 * THIRD, Pa(RAM), Attributes::RAM) }.expect("room");
+        unsafe { space.on(&platform).map(at(0), 3 * THIRD, Pa(RAM), Attributes::RAM) }.expect("room");
         for n in 0..AREA {
             let page = THIRD / 3 + n * (THIRD / 26);
             let oa = Pa(RAM + (page << 12));
             // SAFETY: as above.
-            unsafe { space.map(&platform, area(n), 1, oa, Attributes::KERNEL_DATA) }.expect("room");
+            unsafe { space.on(&platform).map(area(n), 1, oa, Attributes::KERNEL_DATA) }.expect("room");
         }
         Self { platform, space }
     }
 
     fn change(&self, first: u64, pages: u64, change: Change, flags: ChangeFlags) -> Result<(), String> {
         // SAFETY: no CPU uses these tables.
-        said(unsafe { self.space.change(&self.platform, at(first), pages, change, flags) })
+        said(unsafe { self.space.on(&self.platform).change(at(first), pages, change, flags) })
     }
 
     fn protect(&self, first: u64, pages: u64) -> Result<(), String> {
@@ -176,54 +176,56 @@ fn calls() -> Vec<Call> {
         ("protect a long range", |w| w.protect(7, 2 * THIRD + 100)),
         ("later", |w| {
             w.change(77, 1, Change::INVALID, ChangeFlags::LATER)?;
-            said(w.space.flush(&w.platform, at(77), 1))
+            said(w.space.on(&w.platform).flush(at(77), 1))
         }),
         ("some pages", |w| {
             let pages = [1, 700, 701, THIRD].into_iter().map(at);
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.change_pages(&w.platform, pages, Change::READ_ONLY, ChangeFlags::empty()) })
+            said(unsafe {
+                w.space.on(&w.platform).change_pages(pages, Change::READ_ONLY, ChangeFlags::empty())
+            })
         }),
         ("remake", |w| {
             let remake = Remake::to(Pa(RAM + (5 << 30)));
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.remake(&w.platform, at(512), 512, remake, || Ok::<(), ()>(())) })
+            said(unsafe { w.space.on(&w.platform).remake(at(512), 512, remake, || Ok::<(), ()>(())) })
         }),
         ("map and unmap", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.map(&w.platform, at(9 * THIRD), 3, Pa(0), Attributes::RAM) })?;
+            said(unsafe { w.space.on(&w.platform).map(at(9 * THIRD), 3, Pa(0), Attributes::RAM) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.unmap(&w.platform, at(9 * THIRD), 3) })
+            said(unsafe { w.space.on(&w.platform).unmap(at(9 * THIRD), 3) })
         }),
         ("map a long range", |w| {
             // SAFETY: no CPU uses these tables.
             said(unsafe {
-                w.space.map(&w.platform, at(9 * THIRD + 5), 3 * THIRD, Pa(5 << 12), Attributes::RAM)
+                w.space.on(&w.platform).map(at(9 * THIRD + 5), 3 * THIRD, Pa(5 << 12), Attributes::RAM)
             })
         }),
         ("unmap a part", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.unmap(&w.platform, at(100), THIRD) })
+            said(unsafe { w.space.on(&w.platform).unmap(at(100), THIRD) })
         }),
         ("unmap all", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { w.space.unmap_all(&w.platform, &[(area(0), 7), (area(9), 2)]) })?;
-            w.space.trim(&w.platform);
+            said(unsafe { w.space.on(&w.platform).unmap_all(&[(area(0), 7), (area(9), 2)]) })?;
+            w.space.on(&w.platform).trim();
             Ok(())
         }),
         ("split and collapse", |w| {
-            said(w.space.split_to_pages(&w.platform, at(1024), THIRD))?;
-            said(w.space.collapse(&w.platform, at(0), 3 * THIRD))
+            said(w.space.on(&w.platform).split_to_pages(at(1024), THIRD))?;
+            said(w.space.on(&w.platform).collapse(at(0), 3 * THIRD))
         }),
         ("pin and unpin", |w| {
-            said(w.space.pin(&w.platform, at(5000), 700))?;
-            said(w.space.unpin(&w.platform, at(5000), 700))
+            said(w.space.on(&w.platform).pin(at(5000), 700))?;
+            said(w.space.on(&w.platform).unpin(at(5000), 700))
         }),
         ("aliases", |w| {
-            let aliased = Aliased::new(&w.space, at(0).0.wrapping_sub(RAM), Rodata::Full);
+            let mut aliased = Aliased::new(w.space.on(&w.platform), at(0).0.wrapping_sub(RAM), Rodata::Full);
             // SAFETY: no CPU uses these tables.
-            said(unsafe { aliased.set_memory_ro(&w.platform, area(15), 2) })?;
+            said(unsafe { aliased.set_memory_ro(area(15), 2) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe { aliased.set_memory_ro(&w.platform, area(0), AREA) })
+            said(unsafe { aliased.set_memory_ro(area(0), AREA) })
         }),
         ("hide", |w| {
             let hidden = Hidden::of(&w.space, at(3000), 100);
@@ -237,41 +239,42 @@ fn calls() -> Vec<Call> {
                 |gigabyte: u64| Region::new(at(gigabyte << 18), Pa(gigabyte << 30), 3 << 12, Attributes::RAM);
             // The root's entries are of 512 gigabytes.
             // SAFETY: no CPU uses these tables.
-            said(unsafe { create_regions(&w.space, &w.platform, [region(1024), region(1030)]) })
+            said(unsafe { w.space.on(&w.platform).create_regions([region(1024), region(1030)]) })
         }),
         ("create where there is something", |w| {
             let region = Region::new(at(THIRD), Pa(0), 3 << 12, Attributes::RAM);
             // SAFETY: no CPU uses these tables.
-            match unsafe { create_regions(&w.space, &w.platform, [region]) } {
+            match unsafe { w.space.on(&w.platform).create_regions([region]) } {
                 Err(linmap::CreateError::Graft(_)) => Ok(()),
                 other => said(other),
             }
         }),
         ("RAM comes and goes", |w| {
             let all = [Pa(RAM)..Pa(RAM + (20 << 30))];
-            let hotplug = Hotplug::new(&w.space, &layout(&mut all.clone()));
+            let mut hotplug = Hotplug::new(w.space.on(&w.platform), &layout(&mut all.clone()));
             let ram = Pa(RAM + (6 << 30))..Pa(RAM + (6 << 30) + (5 << 21));
             // SAFETY: no CPU uses these tables.
-            said(unsafe { hotplug.add(&w.platform, ram.clone()) })?;
+            said(unsafe { hotplug.add(ram.clone()) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe {
-                hotplug.remove(&w.platform, Pa(ram.start.0 + (1 << 21))..Pa(ram.end.0 - (1 << 21)))
-            })
+            said(unsafe { hotplug.remove(Pa(ram.start.0 + (1 << 21))..Pa(ram.end.0 - (1 << 21))) })
         }),
-        ("repaint", |w| said(w.space.repaint(&w.platform, linear_range(geometry()), &[]))),
+        ("repaint", |w| said(w.space.on(&w.platform).repaint(linear_range(geometry()), &[]))),
         ("repaint under the same root", |w| {
             w.space.fix_root();
-            said(w.space.repaint(&w.platform, linear_range(geometry()), &[]))
+            said(w.space.on(&w.platform).repaint(linear_range(geometry()), &[]))
         }),
         ("copy", |w| {
             w.protect(1025, 1)?;
-            let copy = w.space.copy(&w.platform, (at(0), at(5 * THIRD))).map_err(|e| format!("{e:?}"))?;
+            let copy = w.space.on(&w.platform).copy((at(0), at(5 * THIRD))).map_err(|e| format!("{e:?}"))?;
             copy.discard(&w.platform);
             Ok(())
         }),
         ("look", |w| {
-            _ = (w.space.stats(&w.platform), w.space.count(&w.platform, (at(0), at(3 * THIRD))));
-            _ = w.space.count_collapsed(&w.platform, (at(0), at(3 * THIRD)));
+            _ = (
+                w.space.on(&w.platform).stats(),
+                w.space.on(&w.platform).read(|reader| reader.count((at(0), at(3 * THIRD)))),
+            );
+            _ = w.space.on(&w.platform).read(|reader| reader.count_collapsed((at(0), at(3 * THIRD))));
             Ok(())
         }),
     ]
@@ -294,8 +297,11 @@ fn no_call_holds_a_lock_while_pages_come_and_go() {
             println!("{policy:?}: {name}");
             assert_eq!(call(&world), Ok(()), "{policy:?}: {name}");
             locks.retired.take().into_iter().for_each(|frame| asserting.give(frame));
-            let (stats, all) = (world.space.stats(&world.platform), (at(0), Va(u64::MAX)));
-            assert!(cfg!(miri) || world.space.count(&world.platform, all) == stats, "{policy:?}: {name}");
+            let (stats, all) = (world.space.on(&world.platform).stats(), (at(0), Va(u64::MAX)));
+            assert!(
+                cfg!(miri) || world.space.on(&world.platform).read(|reader| reader.count(all)) == stats,
+                "{policy:?}: {name}"
+            );
             assert_eq!(memory.in_use() as u64, stats.tables, "{policy:?}: {name}");
         }
     }
@@ -312,7 +318,7 @@ fn no_page_is_lost_where_they_run_out() {
             asserting.left.set(left);
             let done = call(&world);
             locks.retired.take().into_iter().for_each(|frame| asserting.give(frame));
-            let stats = world.space.stats(&world.platform);
+            let stats = world.space.on(&world.platform).stats();
             assert_eq!(memory.in_use() as u64, stats.tables, "{name}: {left} pages: {done:?}");
         }
     }

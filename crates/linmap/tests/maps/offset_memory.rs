@@ -120,17 +120,17 @@ fn life<M: Memory>(memory: &M, g: Geometry) -> Vec<String> {
     let tree = Tree::build(memory, g, Half::Upper, region.runs(g)).expect("pages enough");
     let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
-    let mut seen = vec![format!("{:?}", space.stats(&platform))];
+    let mut seen = vec![format!("{:?}", space.on(&platform).stats())];
     let page = Va(base + 5 * g.page_size());
     for change in [Change::READ_ONLY, Change::WRITABLE] {
         // SAFETY: no CPU uses these tables.
-        unsafe { space.protect(&platform, page, 1, change) }.expect("a change");
-        seen.push(format!("{:?}", space.stats(&platform)));
+        unsafe { space.on(&platform).protect(page, 1, change) }.expect("a change");
+        seen.push(format!("{:?}", space.on(&platform).stats()));
     }
-    space.collapse(&platform, page, 1).expect("a collapse");
+    space.on(&platform).collapse(page, 1).expect("a collapse");
     // SAFETY: no CPU uses these tables.
-    unsafe { space.unmap(&platform, Va(base), bytes / g.page_size()) }.expect("no map");
-    seen.push(format!("{:?}", space.stats(&platform)));
+    unsafe { space.on(&platform).unmap(Va(base), bytes / g.page_size()) }.expect("no map");
+    seen.push(format!("{:?}", space.on(&platform).stats()));
     seen
 }
 

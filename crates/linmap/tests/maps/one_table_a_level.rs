@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use linmap::host::HostMemory;
 use linmap::{
     Attributes, BuildError, Combined, CreateError, Descriptor, Dsb, Frame, Geometry, Half, Hardware, Leaves,
-    Level, Memory, Pa, Promise, Region, SharedSpace, Slot, Stats, Tlbi, Tree, Va, create_regions,
+    Level, Memory, Pa, Promise, Region, SharedSpace, Slot, Stats, Tlbi, Tree, Va,
 };
 use test_support::geometries;
 
@@ -113,16 +113,16 @@ fn creation_maps_one_table_of_each_level_at_a_time() {
             let space = SharedSpace::adopt(tree);
             *memory.left.borrow_mut() -= short;
             // SAFETY: no CPU uses these tables.
-            let created = unsafe { create_regions(&space, &platform, regions(g)) };
+            let created = unsafe { space.on(&platform).create_regions(regions(g)) };
             if short == 0 {
                 assert_eq!(created, Ok(stats), "{g:?}");
-                assert_eq!(space.count(&platform, space.range()), stats);
+                assert_eq!(space.on(&platform).read(|reader| reader.count(space.range())), stats);
             } else {
                 let refused = matches!(created, Err(CreateError::Build(BuildError::OutOfFrames { .. })));
                 assert!(refused, "{g:?}: {created:?}");
-                assert_eq!(space.count(&platform, space.range()), Stats::ROOT);
+                assert_eq!(space.on(&platform).read(|reader| reader.count(space.range())), Stats::ROOT);
             }
-            assert_eq!(memory.memory.in_use() as u64, space.stats(&platform).tables, "{g:?}");
+            assert_eq!(memory.memory.in_use() as u64, space.on(&platform).stats().tables, "{g:?}");
             // SAFETY: no walker uses these tables.
             unsafe { space.into_tree(&platform) }.discard(&platform);
             assert_eq!((memory.memory.in_use(), memory.mapped.borrow().len()), (0, 0));

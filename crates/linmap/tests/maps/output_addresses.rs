@@ -20,11 +20,13 @@ fn empty(g: Geometry, memory: &HostMemory) -> SharedSpace {
 fn leaves(space: &SharedSpace, memory: &HostMemory) -> Vec<(u64, u64, u64)> {
     let (g, mut leaves) = (space.geometry(), Vec::new());
     let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
-    let _ = space.visit(&memory.platform(), all, |visited| {
-        if let Entry::Leaf(leaf) = visited.entry {
-            leaves.push((visited.va.0, leaf.oa.0, g.level_size(visited.level)));
-        }
-        Continue(())
+    let _ = space.on(&memory.platform()).read(|reader| {
+        reader.visit(all, |visited| {
+            if let Entry::Leaf(leaf) = visited.entry {
+                leaves.push((visited.va.0, leaf.oa.0, g.level_size(visited.level)));
+            }
+            Continue(())
+        })
     });
     leaves
 }
@@ -51,7 +53,7 @@ fn memory_beyond_the_format_is_refused() {
             (0u64.wrapping_sub(page), 2),
         ] {
             // SAFETY: no CPU uses these tables.
-            let refused = unsafe { space.map(&platform, Va(base), pages, Pa(oa), Attributes::RAM) };
+            let refused = unsafe { space.on(&platform).map(Va(base), pages, Pa(oa), Attributes::RAM) };
             let error = ChangeError::OutputAddress { oa: Pa(oa), pages, bits };
             assert_eq!(refused, Err(error), "{g:?}: {pages} pages from {oa:#x}");
             let region = Region {
@@ -69,7 +71,8 @@ fn memory_beyond_the_format_is_refused() {
         }
         assert_eq!(leaves(&space, &memory), [], "{g:?}");
         // SAFETY: as above.
-        unsafe { space.map(&platform, Va(base), 2, Pa(end - 2 * page), Attributes::RAM) }.expect("in range");
+        unsafe { space.on(&platform).map(Va(base), 2, Pa(end - 2 * page), Attributes::RAM) }
+            .expect("in range");
         assert_eq!(leaves(&space, &memory), [(base, end - 2 * page, page), (base + page, end - page, page)]);
     }
 }
@@ -87,7 +90,7 @@ fn addresses_pass_every_high_bit() {
             let (va, oa) = (base + 2 * bytes, (1 << bit) - bytes);
             let pages = 2 * bytes / page;
             // SAFETY: no CPU uses these tables.
-            unsafe { space.map(&platform, Va(va), pages, Pa(oa), Attributes::RAM) }.expect("in range");
+            unsafe { space.on(&platform).map(Va(va), pages, Pa(oa), Attributes::RAM) }.expect("in range");
             let mut next = va;
             for (at, to, length) in leaves(&space, &memory) {
                 assert_eq!((at, to), (next, oa + (at - va)), "{g:?}: bit {bit}, leaves of {bytes:#x} bytes");

@@ -23,11 +23,13 @@ fn misuse(memory: &HostMemory, tree: Tree) -> usize {
     let space = SharedSpace::adopt(tree);
     space.set_policy(Policy::Live);
     let first = Va(g.base(Half::Upper));
-    let split = space.split_to_pages(&platform, first, 1);
+    let split = space.on(&platform).split_to_pages(first, 1);
     let mut entries = 0;
-    let _ = space.visit(&platform, (first, Va(u64::MAX)), |_| {
-        entries += 1;
-        Continue(())
+    let _ = space.on(&platform).read(|reader| {
+        reader.visit((first, Va(u64::MAX)), |_| {
+            entries += 1;
+            Continue(())
+        })
     });
     split.map(|()| entries).expect("one leaf to split")
 }
@@ -77,9 +79,9 @@ fn a_map_is_not_changed_by_another_memory() {
         let first = Va(g.base(Half::Upper));
         let changes: [&dyn Fn() -> bool; 3] = [
             // SAFETY: no CPU uses these tables.
-            &|| unsafe { linmap::create(&space, &other.platform(), &layout, Leaves::Largest) }.is_err(),
-            &|| space.split_to_pages(&other.platform(), first, 1).is_err(),
-            &|| space.repaint(&other.platform(), linmap::linear_range(g), &[]).is_err(),
+            &|| unsafe { space.on(&other.platform()).create(&layout, Leaves::Largest) }.is_err(),
+            &|| space.on(&other.platform()).split_to_pages(first, 1).is_err(),
+            &|| space.on(&other.platform()).repaint(linmap::linear_range(g), &[]).is_err(),
         ];
         for change in changes {
             let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change));

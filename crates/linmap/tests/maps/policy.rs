@@ -84,7 +84,7 @@ fn a_split_is_invalidated() {
         let platform = unsafe { Combined::new(&memory, &hardware) };
         let border = g.base(Half::Upper) + g.level_size(linmap::Level::new(2));
         // SAFETY: no CPU uses these tables.
-        let done = unsafe { space.protect(&platform, Va(border - g.page_size()), 2, Change::READ_ONLY) };
+        let done = unsafe { space.on(&platform).protect(Va(border - g.page_size()), 2, Change::READ_ONLY) };
         assert_eq!((done, hardware.parkings.take()), (Ok(()), 0), "{g:?}");
         assert!(hardware.tlbis.get() > 0, "{g:?}: TLBs hold writable entries");
     }
@@ -106,7 +106,7 @@ fn every_split_is_parked() {
             let platform = unsafe { Combined::new(&memory, &hardware) };
             let pages = leaves * (g.level_size(linmap::Level::new(2)) / g.page_size());
             let done: Result<(), ChangeError> =
-                space.split_to_pages(&platform, Va(g.base(Half::Upper)), pages);
+                space.on(&platform).split_to_pages(Va(g.base(Half::Upper)), pages);
             // One for each leaf, and one before the first.
             assert_eq!((done, hardware.parkings.take()), (Ok(()), leaves as u32 + 1), "{g:?} {then}");
         }

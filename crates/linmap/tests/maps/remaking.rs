@@ -35,36 +35,36 @@ impl<'m> Map<'m> {
 
     fn map(&self, page: u64, pages: u64) {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.map(&self.platform, self.at(page), pages, Pa(page << 12), Attributes::RAM) }
+        unsafe { self.space.on(&self.platform).map(self.at(page), pages, Pa(page << 12), Attributes::RAM) }
             .expect("mapped");
     }
 
     fn unmap(&self, page: u64, pages: u64) {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.unmap(&self.platform, self.at(page), pages) }.expect("unmapped");
+        unsafe { self.space.on(&self.platform).unmap(self.at(page), pages) }.expect("unmapped");
     }
 
     fn set_valid(&self, page: u64, pages: u64, valid: bool) {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.set_valid(&self.platform, self.at(page), pages, valid) }.expect("set");
+        unsafe { self.space.on(&self.platform).set_valid(self.at(page), pages, valid) }.expect("set");
     }
 
     fn change(&self, page: u64, pages: u64, change: Change) {
         // SAFETY: no CPU uses these tables.
-        unsafe { self.space.protect(&self.platform, self.at(page), pages, change) }.expect("changed");
+        unsafe { self.space.on(&self.platform).protect(self.at(page), pages, change) }.expect("changed");
     }
 
     /// A remake whose step fails.
     fn fails(&self, page: u64, pages: u64) {
         // SAFETY: no CPU uses these tables.
         let failed = unsafe {
-            self.space.remake(&self.platform, self.at(page), pages, NOT_CACHEABLE, || Err::<(), _>(7))
+            self.space.on(&self.platform).remake(self.at(page), pages, NOT_CACHEABLE, || Err::<(), _>(7))
         };
         assert_eq!(failed, Err(RemakeError::Step { va: self.at(page), pages, error: 7 }));
     }
 
     fn said(&self, page: u64) -> Option<Remaking> {
-        self.space.remaking(&self.platform, Va(self.at(page).0 + 8))
+        self.space.on(&self.platform).remaking(Va(self.at(page).0 + 8))
     }
 }
 
@@ -106,7 +106,7 @@ fn memory_that_was_brought_back_has_not_failed() {
     assert_eq!([99, 100, 101, 102].map(|page| map.said(page).is_some()), [true, true, true, false]);
     // SAFETY: no CPU uses these tables.
     let back = unsafe {
-        map.space.remake(&map.platform, map.at(99), 3, Remake::NONE, || {
+        map.space.on(&map.platform).remake(map.at(99), 3, Remake::NONE, || {
             assert_eq!([99, 100, 101].map(|page| map.said(page)), [Some(Remaking::UnderWay); 3]);
             Ok::<_, ()>(())
         })
@@ -124,11 +124,11 @@ fn memory_that_is_out_stays_so_whatever_else_changes() {
     map.change(515, 20, Change::READ_ONLY);
     map.change(600, 1, Change::NOT_GLOBAL);
     map.set_valid(601, 1, false);
-    assert_eq!(map.space.split_to_pages(&map.platform, map.at(700), 10), Ok(()));
-    assert_eq!(map.space.collapse(&map.platform, map.at(0), PAGES), Ok(()));
+    assert_eq!(map.space.on(&map.platform).split_to_pages(map.at(700), 10), Ok(()));
+    assert_eq!(map.space.on(&map.platform).collapse(map.at(0), PAGES), Ok(()));
     assert!(failed(&[512, 515, 520, 600, 601, 700, 1023]));
     let range = (map.at(0), Va(map.base + ((1 << 39) - 1)));
-    assert!(map.space.repaint(&map.platform, range, &[]).is_ok());
+    assert!(map.space.on(&map.platform).repaint(range, &[]).is_ok());
     assert!(failed(&[512, 515, 520, 600, 601, 700, 1023]));
     assert_eq!([511, 1024].map(|page| map.said(page)), [None; 2]);
 }
@@ -150,7 +150,7 @@ fn no_change_of_bits_says_so() {
     map.unmap(0, 2);
     let attributes = Attributes::RAM | Attributes::TAKEN_OUT;
     // SAFETY: no CPU uses these tables.
-    unsafe { map.space.map(&map.platform, map.at(0), 2, Pa(0), attributes) }.expect("mapped");
+    unsafe { map.space.on(&map.platform).map(map.at(0), 2, Pa(0), attributes) }.expect("mapped");
     map.set_valid(0, 1, false);
     assert_eq!([0, 1].map(|page| map.said(page)), [None; 2]);
 }

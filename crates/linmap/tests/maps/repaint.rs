@@ -42,17 +42,17 @@ impl Live {
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&live.memory, g, Half::Upper, runs).expect("frames enough");
         // SAFETY: no CPU uses these tables.
-        unsafe { live.space.graft(&live.memory.platform(), tree) }.expect("an empty half");
+        unsafe { live.space.on(&live.memory.platform()).graft(tree) }.expect("an empty half");
         live
     }
 
     fn create(&self, layout: &Layout<'_>, leaves: Leaves) {
         // SAFETY: no CPU uses these tables.
-        unsafe { linmap::create(&self.space, &self.memory.platform(), layout, leaves) }.expect("enough");
+        unsafe { self.space.on(&self.memory.platform()).create(layout, leaves) }.expect("enough");
     }
 
     fn repaint(&self, keep: &[(Va, Va)]) -> Result<Stats, RepaintError> {
-        self.space.repaint(&self.memory.platform(), linear_range(self.space.geometry()), keep)
+        self.space.on(&self.memory.platform()).repaint(linear_range(self.space.geometry()), keep)
     }
 
     fn all(&self) -> (Va, Va) {
@@ -62,8 +62,12 @@ impl Live {
     fn dump(&self) -> String {
         let mut text = String::new();
         let region = MarkedRange { range: self.all(), start: "upper half", end: "its end" };
-        let stats = self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
-        assert_eq!(stats, self.space.count(&self.memory.platform(), self.all()));
+        let stats = self
+            .space
+            .on(&self.memory.platform())
+            .read(|reader| reader.dump(region, &mut text))
+            .expect("a string takes all");
+        assert_eq!(stats, self.space.on(&self.memory.platform()).read(|reader| reader.count(self.all())));
         // Each mapping is a line between the marks.
         assert!(text.lines().count() > 2 && text.contains("upper half"), "{text}");
         text
@@ -72,17 +76,15 @@ impl Live {
     /// Every leaf, bit by bit, and what it is made of.
     fn leaves(&self) -> (Vec<(Va, Level, Leaf)>, Stats) {
         let mut leaves = Vec::new();
-        let _ = self.space.visit(
-            &self.memory.platform(),
-            self.all(),
-            |&linmap::Visited { va, level, entry, .. }| {
+        let _ = self.space.on(&self.memory.platform()).read(|reader| {
+            reader.visit(self.all(), |&linmap::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves.push((va, level, leaf));
                 }
                 Continue(())
-            },
-        );
-        (leaves, self.space.count(&self.memory.platform(), self.all()))
+            })
+        });
+        (leaves, self.space.on(&self.memory.platform()).read(|reader| reader.count(self.all())))
     }
 
     /// Returns the mapping of each page.
@@ -100,12 +102,14 @@ impl Live {
 
     /// Counts, and table pages in use, are those of the tables.
     fn is_sound(&self) {
-        let counted = self.space.count(&self.memory.platform(), self.all());
-        assert_eq!(self.space.stats(&self.memory.platform()), counted);
+        let counted = self.space.on(&self.memory.platform()).read(|reader| reader.count(self.all()));
+        assert_eq!(self.space.on(&self.memory.platform()).stats(), counted);
         assert_eq!(self.memory.in_use() as u64, counted.tables);
         // Broken runs, above all.
-        let _ =
-            self.space.check(&self.memory.platform(), &Checks::default(), |finding| panic!("{finding:?}"));
+        let _ = self
+            .space
+            .on(&self.memory.platform())
+            .read(|reader| reader.check(&Checks::default(), |finding| panic!("{finding:?}")));
     }
 }
 
@@ -135,7 +139,7 @@ fn it_becomes_the_map_that_is_created_in_pages() {
             assert_eq!(live.repaint(&[keep]), Ok(pages), "{g:?}");
             assert_eq!(live.space.policy(), Policy::Pages);
             live.is_sound();
-            assert_eq!(live.space.changes(&live.memory.platform()).parkings, turn + 1);
+            assert_eq!(live.space.on(&live.memory.platform()).changes().parkings, turn + 1);
         }
         assert!(live.dump() == wanted.dump(), "{g:?}: the dumps differ");
         assert!(live.leaves() == wanted.leaves(), "{g:?}: the leaves differ");
@@ -189,7 +193,8 @@ fn leaves_in_kept_ranges_keep_their_size() {
                 live.space.set_policy(Policy::Live);
             }
             live.space
-                .collapse(&platform, live.all().0, 1 << (g.va_bits() - g.page_shift()))
+                .on(&platform)
+                .collapse(live.all().0, 1 << (g.va_bits() - g.page_shift()))
                 .expect("parked");
             assert!(live.leaves().0 == before, "{g:?}, {n}: not as before");
         }
@@ -206,10 +211,10 @@ fn what_pages_say_stays() {
     let at = |n: usize, page: u64| Va(regions[n].va.0 + page * g.page_size());
     // SAFETY: no CPU uses the addresses of tables in host memory.
     unsafe {
-        live.space.set_valid(&platform, at(2, 3), 100, false).expect("mapped");
-        live.space.protect(&platform, at(3, 1), 5000, Change::READ_ONLY).expect("mapped");
-        live.space.set_valid(&platform, at(4, 0), regions[4].bytes >> 12, false).expect("mapped");
-        live.space.unmap(&platform, at(2, 300), 7).expect("mapped");
+        live.space.on(&platform).set_valid(at(2, 3), 100, false).expect("mapped");
+        live.space.on(&platform).protect(at(3, 1), 5000, Change::READ_ONLY).expect("mapped");
+        live.space.on(&platform).set_valid(at(4, 0), regions[4].bytes >> 12, false).expect("mapped");
+        live.space.on(&platform).unmap(at(2, 300), 7).expect("mapped");
     }
     let before = live.pages();
     live.repaint(&[]).expect("enough");
@@ -269,16 +274,16 @@ fn ranges_are_whole_entries_of_the_root() {
         ];
         for ((from, to), refusal) in rows {
             assert_eq!(
-                live.space.repaint(&platform, (Va(from), Va(to)), &[]),
+                live.space.on(&platform).repaint((Va(from), Va(to)), &[]),
                 refusal,
                 "{g:?} {from:x} {to:x}"
             );
         }
-        let empty = live.space.repaint(&platform, (last, first), &[]);
+        let empty = live.space.on(&platform).repaint((last, first), &[]);
         assert!(matches!(empty, Err(RepaintError::OutsideHalf { .. })), "{empty:?}");
         // All of the half, and both of its parts.
         for (from, to) in [(first.0, last.0), (last.0 + 1, u64::MAX), (first.0, u64::MAX)] {
-            live.space.repaint(&platform, (Va(from), Va(to)), &[]).expect("whole entries");
+            live.space.on(&platform).repaint((Va(from), Va(to)), &[]).expect("whole entries");
             live.is_sound();
         }
     }
@@ -395,7 +400,7 @@ fn no_hold_of_the_lock_is_long() {
             // SAFETY: the lock is the host's own.
             let platform = unsafe { Combined::new(&live.memory, &busy) };
             let keep = if kept { &[(va, Va(va.0 + (bytes - 1)))][..] } else { &[] };
-            let new = live.space.repaint(&platform, linear_range(g), keep).expect("frames enough");
+            let new = live.space.on(&platform).repaint(linear_range(g), keep).expect("frames enough");
             live.is_sound();
             assert!(new.tables as usize >= tables, "{g:?}, kept: {kept}: {new:?}");
             // The last table may be begun before the end of the hold; those above it come in addition.
@@ -440,19 +445,19 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
         // SAFETY: no CPU uses the addresses of tables in host memory.
         let result = unsafe {
             match n % 9 {
-                0 | 1 => on.space.protect(&host, va, count, Change::READ_ONLY),
-                2 => on.space.protect(&host, va, count, Change::WRITABLE),
-                3 => on.space.set_valid(&host, va, count, false),
-                4 => on.space.unmap(&host, va, count),
+                0 | 1 => on.space.on(&host).protect(va, count, Change::READ_ONLY),
+                2 => on.space.on(&host).protect(va, count, Change::WRITABLE),
+                3 => on.space.on(&host).set_valid(va, count, false),
+                4 => on.space.on(&host).unmap(va, count),
                 // The page after it comes and goes.
-                5 => match on.space.map(&host, next, 1, Pa(0), Attributes::RAM) {
-                    Err(ChangeError::Occupied { .. }) => on.space.unmap(&host, next, 1),
+                5 => match on.space.on(&host).map(next, 1, Pa(0), Attributes::RAM) {
+                    Err(ChangeError::Occupied { .. }) => on.space.on(&host).unmap(next, 1),
                     mapped => mapped,
                 },
-                6 => on.space.collapse(&host, largest.va, whole),
-                7 => on.space.split_to_pages(&host, va, count),
+                6 => on.space.on(&host).collapse(largest.va, whole),
+                7 => on.space.on(&host).split_to_pages(va, count),
                 _ if !n.is_multiple_of(10) => Ok(()),
-                _ => on.space.protect(&host, largest.va, whole, Change::WRITABLE),
+                _ => on.space.on(&host).protect(largest.va, whole, Change::WRITABLE),
             }
         };
         // The repaint has claimed the range.
@@ -480,7 +485,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
     let keep: Vec<_> =
         regions[..regions.len() - 1].iter().map(|r| (r.va, Va(r.va.0 + (r.bytes - 1)))).collect();
     let keep = if keeps { &keep[..] } else { &[] };
-    live.space.repaint(&platform, linear_range(g), keep).expect("frames enough");
+    live.space.on(&platform).repaint(linear_range(g), keep).expect("frames enough");
     live.is_sound();
     assert!(live.pages() == other.pages(), "{g:?}: the maps differ");
     let page_mapped =
@@ -498,7 +503,7 @@ fn holds_undisturbed(live: &Live) -> u64 {
     let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &|_| {} };
     // SAFETY: the lock is the host's own.
     let platform = unsafe { Combined::new(&live.memory, &busy) };
-    live.space.repaint(&platform, linear_range(live.space.geometry()), &[]).expect("frames enough");
+    live.space.on(&platform).repaint(linear_range(live.space.geometry()), &[]).expect("frames enough");
     busy.locks.get()
 }
 
@@ -536,7 +541,7 @@ impl KeptLeaf {
         let platform = unsafe { Combined::new(&self.live.memory, &busy) };
         let kept = self.regions[0];
         let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
-        self.live.space.repaint(&platform, linear_range(self.g), &[keep]).expect("frames enough");
+        self.live.space.on(&platform).repaint(linear_range(self.g), &[keep]).expect("frames enough");
         self.live.is_sound();
     }
 }
@@ -556,16 +561,16 @@ fn kept_leaves_come_and_go() {
             let change = if n % 2 == 0 { Change::WRITABLE } else { Change::READ_ONLY };
             // SAFETY: no CPU uses the addresses of tables in host memory.
             unsafe {
-                match live.space.protect(&host, page, 1, change) {
+                match live.space.on(&host).protect(page, 1, change) {
                     // The repaint has claimed the range.
                     Err(ChangeError::Busy { .. }) => return,
                     changed => changed.expect("it is mapped"),
                 }
                 // So much has changed that it takes several holds again.
-                live.space.protect(&host, regions[1].va, whole, change).expect("it is mapped");
+                live.space.on(&host).protect(regions[1].va, whole, change).expect("it is mapped");
             }
             last.set(n);
-            live.space.collapse(&host, page, 1).expect("it may");
+            live.space.on(&host).collapse(page, 1).expect("it may");
         });
         assert!(last.get() > 5, "{g:?}");
         let end = regions[0].va.0 + regions[0].bytes;
@@ -586,7 +591,7 @@ fn the_other_parts_of_a_kept_leaf_stay() {
         kept.repaint(|n| {
             if n == 4 && live.space.policy() == Policy::Live {
                 // SAFETY: no CPU uses the addresses of tables in host memory.
-                unsafe { live.space.protect(&host, page, 1, Change::READ_ONLY) }.expect("it is mapped");
+                unsafe { live.space.on(&host).protect(page, 1, Change::READ_ONLY) }.expect("it is mapped");
                 once.set(true);
             }
         });
@@ -615,7 +620,7 @@ fn grafted(live: &Live, g: Geometry) -> bool {
     let region = Region { va, oa: Pa(0), bytes: g.level_size(Level::new(2)), attributes, leaves };
     let tree = Tree::build(&live.memory, g, Half::Upper, region.runs(g)).expect("frames enough");
     // SAFETY: no CPU uses these tables.
-    match unsafe { live.space.graft(&live.memory.platform(), tree) } {
+    match unsafe { live.space.on(&live.memory.platform()).graft(tree) } {
         Err(GraftError::Busy { .. }) => false,
         grafted => grafted.map(|_| true).expect("a hole"),
     }

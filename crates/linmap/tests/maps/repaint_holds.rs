@@ -203,7 +203,7 @@ impl Map {
         let read_only = random.below(2) == 0;
         let change = if read_only { Change::READ_ONLY } else { Change::WRITABLE };
         // SAFETY: no CPU uses the addresses of tables in host memory.
-        match unsafe { self.space.protect(platform, va, 1, change) } {
+        match unsafe { self.space.on(platform).protect(va, 1, change) } {
             Ok(()) => _ = model.borrow_mut().insert(va, read_only),
             Err(error) => {
                 assert_eq!(error, ChangeError::Busy { va });
@@ -222,9 +222,9 @@ impl Map {
         // SAFETY: no CPU uses the addresses of tables in host memory.
         let turned = unsafe {
             if hole {
-                self.space.map(platform, va, count, Pa(from), Attributes::RAM)
+                self.space.on(platform).map(va, count, Pa(from), Attributes::RAM)
             } else {
-                self.space.unmap(platform, va, count)
+                self.space.on(platform).unmap(va, count)
             }
         };
         assert!(matches!(turned, Ok(()) | Err(ChangeError::Busy { .. })), "{turned:?}");
@@ -236,24 +236,26 @@ impl Map {
         let g = self.space.geometry();
         let (mut pages, model) = (0, model.borrow());
         let all = (self.first(), Va(u64::MAX));
-        let _ = self.space.visit(platform, all, |visited| {
-            if let Entry::Leaf(leaf) = visited.entry {
-                assert!(visited.level == Level::PAGE && !leaf.contiguous, "{visited:?}");
-                let read_only = model.get(&visited.va).copied().unwrap_or(false);
-                assert_eq!(leaf.attributes.is_writable(), !read_only, "{visited:?}");
-                assert_eq!(leaf.oa.0, visited.va.0 - all.0.0);
-                pages += 1;
-            }
-            Continue(())
+        let _ = self.space.on(platform).read(|reader| {
+            reader.visit(all, |visited| {
+                if let Entry::Leaf(leaf) = visited.entry {
+                    assert!(visited.level == Level::PAGE && !leaf.contiguous, "{visited:?}");
+                    let read_only = model.get(&visited.va).copied().unwrap_or(false);
+                    assert_eq!(leaf.attributes.is_writable(), !read_only, "{visited:?}");
+                    assert_eq!(leaf.oa.0, visited.va.0 - all.0.0);
+                    pages += 1;
+                }
+                Continue(())
+            })
         });
         assert_eq!((pages, self.space.policy()), (self.pages(), Policy::Pages));
         self.is_counted(platform);
-        assert!(self.space.stats(platform).bytes(g) == self.bytes);
+        assert!(self.space.on(platform).stats().bytes(g) == self.bytes);
     }
 
     fn is_counted<P: Platform>(&self, platform: &P) {
-        let counted = self.space.count(platform, (self.first(), Va(u64::MAX)));
-        assert_eq!(self.space.stats(platform), counted);
+        let counted = self.space.on(platform).read(|reader| reader.count((self.first(), Va(u64::MAX))));
+        assert_eq!(self.space.on(platform).stats(), counted);
         assert_eq!(self.memory.in_use() as u64, counted.tables);
     }
 }
@@ -295,7 +297,7 @@ fn never_stops<const LOCKS: usize>(g: Geometry, changes: u64, bytes: u64) {
             hole.set(map.turn_last(platform, hole.get()));
         }
     });
-    map.space.repaint(&platform, linear_range(g), &[]).expect("frames enough");
+    map.space.on(&platform).repaint(linear_range(g), &[]).expect("frames enough");
     assert!(refused.get() > 0, "{g:?}: it got by without a claim");
     let (longest, most) = (platform.longest.get(), most(g));
     assert!(longest <= most, "{g:?} {LOCKS}: {longest} descriptors in one hold of {most}");
@@ -315,7 +317,7 @@ fn scattered_changes_are_copied_again_one_by_one() {
             let (g, bytes) = (geometry(granule), gigabytes * G);
             let (map, model) = (Map::new(g, bytes), Model::default());
             let quiet = Watched::<64>::new(&map.memory, |_, _| {});
-            map.space.repaint(&quiet, linear_range(g), &[]).expect("frames enough");
+            map.space.on(&quiet).repaint(linear_range(g), &[]).expect("frames enough");
             let last = quiet.holds.get();
             quiet.grace_period();
 
@@ -328,7 +330,7 @@ fn scattered_changes_are_copied_again_one_by_one() {
                     }
                 }
             });
-            map.space.repaint(&platform, linear_range(g), &[]).expect("frames enough");
+            map.space.on(&platform).repaint(linear_range(g), &[]).expect("frames enough");
             assert!(!platform.retired.borrow().is_empty());
             let (longest, most) = (platform.longest.get(), most(g));
             assert!(longest <= most, "{g:?}: {longest} descriptors in one hold of {most}");
@@ -351,7 +353,7 @@ fn a_change_before_any_hold_is_copied() {
                     assert!(map.change(platform, &mut Random::new(hold), model), "claimed");
                 }
             });
-            map.space.repaint(&platform, linear_range(g), &[]).expect("frames enough");
+            map.space.on(&platform).repaint(linear_range(g), &[]).expect("frames enough");
             last = platform.holds.get();
             platform.grace_period();
             map.is_in_pages(&platform, model);
@@ -367,7 +369,7 @@ fn a_claim_of_others_is_in_the_way_of_the_switch() {
     let g = geometry(Granule::K4);
     for (waits, at) in [(0, 66), (0, 80), (100, 70)] {
         let map = Map::new(g, G);
-        map.space.split_to_pages(&map.memory.platform(), map.first(), map.pages()).expect("enough");
+        map.space.on(&map.memory.platform()).split_to_pages(map.first(), map.pages()).expect("enough");
         let model = Model::default();
         let results = Cell::new(0);
         let platform = Watched::<64>::new(&map.memory, |_, hold| {
@@ -376,7 +378,7 @@ fn a_claim_of_others_is_in_the_way_of_the_switch() {
                 let in_use = map.memory.in_use();
                 let other = Watched::<64>::new(&map.memory, |_, _| {});
                 other.waits.set(waits);
-                let result = map.space.repaint(&other, linear_range(g), &[]);
+                let result = map.space.on(&other).repaint(linear_range(g), &[]);
                 assert_eq!(result, Err(RepaintError::Busy));
                 assert_eq!((other.waits.get(), other.retired.borrow().len()), (0, 0));
                 assert_eq!(map.memory.in_use(), in_use);
@@ -384,12 +386,12 @@ fn a_claim_of_others_is_in_the_way_of_the_switch() {
             }
         });
         // SAFETY: no CPU uses the addresses of tables in host memory.
-        unsafe { map.space.protect(&platform, map.first(), map.pages(), Change::READ_ONLY) }
+        unsafe { map.space.on(&platform).protect(map.first(), map.pages(), Change::READ_ONLY) }
             .expect("it is mapped");
         assert_eq!((results.get(), map.space.policy()), (1, Policy::Live));
         map.is_counted(&platform);
         // Nothing is in the way any more.
-        map.space.repaint(&platform, linear_range(g), &[]).expect("frames enough");
+        map.space.on(&platform).repaint(linear_range(g), &[]).expect("frames enough");
         platform.grace_period();
         let page = g.page_size();
         model.borrow_mut().extend((0..map.pages()).map(|n| (Va(map.first().0 + n * page), true)));
@@ -410,7 +412,7 @@ fn pages_run_out_between_holds() {
             let mut taken = taken.into_iter();
             taken.by_ref().take(spare as usize).for_each(|frame| map.memory.give(frame));
             let in_use = map.memory.in_use();
-            let result = map.space.repaint(&platform, linear_range(g), &[]);
+            let result = map.space.on(&platform).repaint(linear_range(g), &[]);
             assert_eq!(result, Err(RepaintError::OutOfFrames { taken: spare }), "{g:?}");
             assert_eq!(map.memory.in_use(), in_use, "{g:?}");
             taken.for_each(|frame| map.memory.give(frame));

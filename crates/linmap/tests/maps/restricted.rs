@@ -21,13 +21,13 @@ fn results<P: Platform>(
     // SAFETY: no CPU uses these addresses or the memory that they are mapped to.
     unsafe {
         [
-            ("protect", space.protect(platform, va, 1, Change::READ_ONLY)),
-            ("set_valid", space.set_valid(platform, va, 1, false)),
-            ("split_to_pages", space.split_to_pages(platform, va, 1)),
-            ("map", space.map(platform, hole, 1, Pa(16 << 16), Attributes::RAM)),
-            ("collapse", space.collapse(platform, va, 1)),
-            ("unmap", space.unmap(platform, va, 1)),
-            ("unmap_all", space.unmap_all(platform, &[(hole, 1)])),
+            ("protect", space.on(platform).protect(va, 1, Change::READ_ONLY)),
+            ("set_valid", space.on(platform).set_valid(va, 1, false)),
+            ("split_to_pages", space.on(platform).split_to_pages(va, 1)),
+            ("map", space.on(platform).map(hole, 1, Pa(16 << 16), Attributes::RAM)),
+            ("collapse", space.on(platform).collapse(va, 1)),
+            ("unmap", space.on(platform).unmap(va, 1)),
+            ("unmap_all", space.on(platform).unmap_all(&[(hole, 1)])),
         ]
     }
 }
@@ -41,7 +41,7 @@ fn everything_changes_below_a_restricted_table() {
         space.set_policy(Policy::Live);
         let va = linmap::linear_range(g).0;
         // SAFETY: no CPU uses these addresses.
-        unsafe { space.map(&platform, va, 8, Pa(0), Attributes::RAM) }.unwrap();
+        unsafe { space.on(&platform).map(va, 8, Pa(0), Attributes::RAM) }.unwrap();
         let slot = Slot { table: space.root(), index: g.index(va.0, g.root()) };
         let restricted = Descriptor(load(&memory, slot).0 | TableLimits::all().bits());
         store(&memory, slot, restricted);
@@ -50,48 +50,19 @@ fn everything_changes_below_a_restricted_table() {
         }
         assert_eq!(load(&memory, slot), restricted, "{g:?}");
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
-        assert_eq!(space.stats(&platform), space.count(&platform, all), "{g:?}");
+        assert_eq!(
+            space.on(&platform).stats(),
+            space.on(&platform).read(|reader| reader.count(all)),
+            "{g:?}"
+        );
         let mut seen = Vec::new();
-        let _ = space.visit(&platform, (Va(va.0 + g.page_size()), Va(va.0 + g.page_size())), |visited| {
-            seen.push((visited.entry, visited.limits));
-            Continue(())
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit((Va(va.0 + g.page_size()), Va(va.0 + g.page_size())), |visited| {
+                seen.push((visited.entry, visited.limits));
+                Continue(())
+            })
         });
         assert!(matches!(seen.last(), Some((Entry::Leaf(_), limits)) if limits.is_all()), "{g:?}: {seen:?}");
-    }
-}
-
-/// Restrictions prevent that memory is both writable and executable, if the caller says that they are in force.
-#[test]
-fn restrictions_count_where_they_are_in_force() {
-    use TableLimits as L;
-    for g in geometries().into_iter().filter(|g| g.levels() > 1) {
-        let memory = HostMemory::new(g, 64);
-        let platform = memory.platform();
-        let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
-        space.set_policy(Policy::Live);
-        let va = Va(g.base(Half::Upper));
-        let none = Attributes::empty();
-        let executable = Change::new(none, Attributes::PXN).expect("a permission");
-        let writable = Change::new(none, Attributes::READ_ONLY).expect("a permission");
-        // SAFETY: no CPU uses these addresses.
-        unsafe { space.map(&platform, va, 3, Pa(0), Attributes::RAM) }.unwrap();
-        let slot = Slot { table: space.root(), index: 0 };
-        let plain = load(&memory, slot);
-        for (limits, enough) in [(L::PXN, true), (L::UXN, false), (L::READ_ONLY, true), (L::NO_EL0, false)] {
-            store(&memory, slot, Descriptor(plain.0 | limits.bits()));
-            for count in [false, true] {
-                space.count_on_table_limits(count);
-                // A whole leaf, and a longer range.
-                for pages in [1, 3] {
-                    // SAFETY: as above.
-                    let done = unsafe { space.protect(&platform, va, pages, executable) };
-                    let refused = Err(ChangeError::WriteExecute { va });
-                    assert_eq!(done, if count && enough { Ok(()) } else { refused }, "{g:?} {limits:?}");
-                    // SAFETY: as above.
-                    unsafe { space.protect(&platform, va, 3, Change::NOT_EXECUTABLE.and(writable)) }.unwrap();
-                }
-            }
-        }
     }
 }
 
@@ -109,8 +80,8 @@ fn new_tables_are_restricted() {
         let (va, block) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
         let pages = block / g.page_size();
         // SAFETY: no CPU uses these addresses.
-        unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.unwrap();
-        let created = space.stats(&platform);
+        unsafe { space.on(&platform).map(va, pages, Pa(0), Attributes::RAM) }.unwrap();
+        let created = space.on(&platform).stats();
         let above = (g.root().number()..2).map(Level::new).fold(space.root(), |table, level| {
             let entry = load(&memory, Slot { table, index: 0 });
             assert_eq!(entry.0 & (never | TableAttributes::ACCESSED).bits(), 3 << 59 | 1 << 10, "{g:?}");
@@ -122,12 +93,12 @@ fn new_tables_are_restricted() {
         let data = Change::WRITABLE.and(Change::NOT_EXECUTABLE);
         for (change, limits) in [(Change::READ_ONLY, TableLimits::PXN), (text, TableLimits::empty())] {
             // SAFETY: as above.
-            unsafe { space.protect(&platform, Va(va.0 + g.page_size()), 1, change) }.unwrap();
+            unsafe { space.on(&platform).protect(Va(va.0 + g.page_size()), 1, change) }.unwrap();
             assert_eq!(TableLimits::of(load(&memory, slot)), limits | TableLimits::UXN, "{g:?}");
             // SAFETY: as above.
-            unsafe { space.protect(&platform, va, pages, data) }.unwrap();
-            space.collapse(&platform, va, pages).expect("no CPU to park");
-            assert_eq!(space.stats(&platform), created, "{g:?}");
+            unsafe { space.on(&platform).protect(va, pages, data) }.unwrap();
+            space.on(&platform).collapse(va, pages).expect("no CPU to park");
+            assert_eq!(space.on(&platform).stats(), created, "{g:?}");
         }
     }
 }
@@ -142,7 +113,7 @@ fn restrictions_of_two_levels_add_up() {
         let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         let va = Va(g.base(Half::Upper));
         // SAFETY: no CPU uses these addresses.
-        unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.unwrap();
+        unsafe { space.on(&platform).map(va, 1, Pa(0), Attributes::RAM) }.unwrap();
         let above = Slot { table: space.root(), index: 0 };
         let plain = load(&memory, above);
         let Entry::Table(table) = plain.decode(g, g.root()) else { panic!("{plain:x?}") };
@@ -152,9 +123,11 @@ fn restrictions_of_two_levels_add_up() {
             store(&memory, above, Descriptor(plain.0 | one.bits()));
             store(&memory, below, Descriptor(second.0 | two.bits()));
             let mut seen = Vec::new();
-            let _ = space.visit(&platform, (va, va), |visited| {
-                seen.push(visited.limits);
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.visit((va, va), |visited| {
+                    seen.push(visited.limits);
+                    Continue(())
+                })
             });
             let expected: Vec<_> = (0..g.levels())
                 .map(|n| match n {
@@ -170,9 +143,11 @@ fn restrictions_of_two_levels_add_up() {
             let bits = Attributes::UXN.bits() | Attributes::PXN.bits();
             store(&memory, page, Descriptor(leaf.0 & !bits));
             let mut found = 0;
-            let _ = space.check(&platform, &Checks { hierarchical: true, ..Checks::default() }, |_| {
-                found += 1;
-                Continue(())
+            let _ = space.on(&platform).read(|reader| {
+                reader.check(&Checks { hierarchical: true, ..Checks::default() }, |_| {
+                    found += 1;
+                    Continue(())
+                })
             });
             let limits = one | two;
             let attributes = limits.restrict(Attributes::RAM - Attributes::UXN - Attributes::PXN);
@@ -240,8 +215,8 @@ fn a_restricted_table_does_not_collapse() {
         let region = Region { va, oa: Pa(0), bytes: block, attributes, leaves };
         let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, region.runs(g)).unwrap());
         space.set_policy(Policy::Live);
-        let created = space.stats(&platform);
-        let entry = space.entry(&platform, va).map(|(_, level, _)| level);
+        let created = space.on(&platform).stats();
+        let entry = space.on(&platform).read(|reader| reader.entry(va)).map(|(_, level, _)| level);
         assert_eq!(entry, Some(Level::PAGE), "{g:?}");
         let above = (g.root().number()..2).map(Level::new).fold(space.root(), |table, level| {
             match load(&memory, Slot { table, index: 0 }).decode(g, level) {
@@ -255,12 +230,12 @@ fn a_restricted_table_does_not_collapse() {
         store(&memory, slot, restricted);
         // From above it, and from inside.
         for pages in [2 * block / g.page_size(), 1] {
-            space.collapse(&platform, va, pages).expect("no CPU to park");
+            space.on(&platform).collapse(va, pages).expect("no CPU to park");
             assert_eq!(load(&memory, slot), restricted, "{g:?}");
-            assert_eq!(space.stats(&platform).tables, created.tables, "{g:?}");
+            assert_eq!(space.on(&platform).stats().tables, created.tables, "{g:?}");
         }
         store(&memory, slot, plain);
-        space.collapse(&platform, va, 2 * block / g.page_size()).expect("no CPU to park");
-        assert_eq!(space.stats(&platform).tables, created.tables - 1, "{g:?}");
+        space.on(&platform).collapse(va, 2 * block / g.page_size()).expect("no CPU to park");
+        assert_eq!(space.on(&platform).stats().tables, created.tables - 1, "{g:?}");
     }
 }

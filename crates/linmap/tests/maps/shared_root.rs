@@ -8,8 +8,8 @@ use linmap::host::HostMemory;
 use linmap::{
     AdoptError, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, CreateError, Descriptor, Dsb,
     Entry, EntryUpdate, Frame, Geometry, GraftError, Granule, Half, Hardware, Leaf, Level, MarkedRange,
-    Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, RootEntries, SharedSpace, Slot,
-    Stats, Tlbi, Tree, Va, create_regions, linear_range,
+    Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, SharedSpace, Slot, Stats, Tlbi,
+    Tree, Va, linear_range,
 };
 use test_support::geometries;
 
@@ -150,14 +150,26 @@ impl Shared {
     fn rest(&self) -> (Vec<u64>, Vec<(Va, Level, Leaf)>) {
         let g = self.g;
         let mut leaves = Vec::new();
-        let _ = self.space.visit(&self.platform(), (Va(rest(g)), Va(u64::MAX)), |visited| {
-            if let Entry::Leaf(leaf) = visited.entry {
-                leaves.push((visited.va, visited.level, leaf));
-            }
-            Continue(())
+        let _ = self.space.on(&self.platform()).read(|reader| {
+            reader.visit((Va(rest(g)), Va(u64::MAX)), |visited| {
+                if let Entry::Leaf(leaf) = visited.entry {
+                    leaves.push((visited.va, visited.level, leaf));
+                }
+                Continue(())
+            })
         });
         let first = g.entries(g.root()) / 2;
         (self.root()[first..].to_vec(), leaves)
+    }
+
+    /// The leaves and the tables in the linear map's part of the root.
+    fn root_entries(&self) -> (u64, u64) {
+        let (g, entries) = (self.g, self.root());
+        let (leaves, others): (Vec<u64>, Vec<u64>) = entries[..g.entries(g.root()) / 2]
+            .iter()
+            .filter(|entry| **entry != 0)
+            .partition(|entry| matches!(Descriptor(**entry).decode(g, g.root()), Entry::Leaf(_)));
+        (leaves.len() as u64, others.len() as u64)
     }
 
     /// The entries of the root.
@@ -171,15 +183,15 @@ impl Shared {
 
     /// Counts are those of the tables, table pages in use too, and the root is as it was stored by its own way.
     fn is_sound(&self) {
-        let counted = self.space.count(&self.platform(), linear_range(self.g));
-        assert_eq!(self.space.stats(&self.platform()), counted);
+        let counted = self.space.on(&self.platform()).read(|reader| reader.count(linear_range(self.g)));
+        assert_eq!(self.space.on(&self.platform()).stats(), counted);
         assert_eq!(self.memory.memory.in_use() as u64, counted.tables + self.others);
         assert_eq!(self.root(), *self.memory.entries.borrow(), "a store went past the memory's own way");
     }
 
     fn create(&self, regions: &[Region]) -> Result<Stats, CreateError> {
         // SAFETY: no CPU uses these tables.
-        unsafe { create_regions(&self.space, &self.platform(), regions.iter().copied()) }
+        unsafe { self.space.on(&self.platform()).create_regions(regions.iter().copied()) }
     }
 }
 
@@ -204,11 +216,11 @@ fn the_rest_of_a_root_stays_as_it_is() {
         let shared = Shared::new(g, 3000);
         let (platform, rest) = (shared.platform(), shared.rest());
         assert_eq!(shared.space.range(), linear_range(g));
-        assert_eq!(shared.space.stats(&platform), Stats::ROOT, "{g:?}");
+        assert_eq!(shared.space.on(&platform).stats(), Stats::ROOT, "{g:?}");
         let regions = ram(g);
         let stats = Stats::of_runs(g, regions.iter().flat_map(|r| r.runs(g)));
         assert_eq!(shared.create(&regions), Ok(stats), "{g:?}");
-        assert_eq!(shared.space.stats(&platform), stats);
+        assert_eq!(shared.space.on(&platform).stats(), stats);
         shared.is_sound();
         let (large, image, page) = (regions[2], regions[1], g.page_size());
         let last = Va(large.va.0 + large.bytes - page);
@@ -218,26 +230,31 @@ fn the_rest_of_a_root_stays_as_it_is() {
             shared.space.set_policy(Policy::Fixed);
             shared
                 .space
-                .protect(&platform, image.va, image.bytes / page, Change::READ_ONLY)
+                .on(&platform)
+                .protect(image.va, image.bytes / page, Change::READ_ONLY)
                 .expect("whole leaves");
             shared.space.set_policy(Policy::Live);
             for policy in [Policy::Live, Policy::Park] {
                 shared.space.set_policy(policy);
-                shared.space.set_valid(&platform, last, 1, false).expect("enough");
+                shared.space.on(&platform).set_valid(last, 1, false).expect("enough");
                 shared.is_sound();
-                shared.space.set_valid(&platform, last, 1, true).expect("enough");
-                shared.space.collapse(&platform, large.va, large.bytes / page).expect("enough");
+                shared.space.on(&platform).set_valid(last, 1, true).expect("enough");
+                shared.space.on(&platform).collapse(large.va, large.bytes / page).expect("enough");
                 shared.is_sound();
             }
             let all = regions.iter().map(|r| r.bytes).sum::<u64>() / page;
-            shared.space.protect(&platform, regions[0].va, all, Change::READ_ONLY).expect("enough");
+            shared.space.on(&platform).protect(regions[0].va, all, Change::READ_ONLY).expect("enough");
             shared.is_sound();
-            shared.space.unmap(&platform, last, 1).expect("enough");
+            shared.space.on(&platform).unmap(last, 1).expect("enough");
             shared.is_sound();
-            shared.space.unmap(&platform, regions[0].va, all - 1).expect("enough");
+            shared.space.on(&platform).unmap(regions[0].va, all - 1).expect("enough");
             shared.is_sound();
-            assert_eq!(shared.space.stats(&platform), Stats::ROOT, "{g:?}");
-            shared.space.map(&platform, regions[0].va, all, regions[0].oa, Attributes::RAM).expect("enough");
+            assert_eq!(shared.space.on(&platform).stats(), Stats::ROOT, "{g:?}");
+            shared
+                .space
+                .on(&platform)
+                .map(regions[0].va, all, regions[0].oa, Attributes::RAM)
+                .expect("enough");
             shared.is_sound();
         }
         assert!(rest == shared.rest(), "{g:?}: the rest changed");
@@ -246,24 +263,23 @@ fn the_rest_of_a_root_stays_as_it_is() {
 
 #[test]
 fn a_repaint_keeps_the_root() {
-    for g in geometries().into_iter().map(|g| g.with_largest_leaf(32)) {
+    for g in geometries().into_iter().map(|g| g.with_largest_leaf(4 << 30)) {
         let shared = Shared::new(g, 3000);
         let (platform, rest) = (shared.platform(), shared.rest());
         let regions = ram(g);
         let bytes = regions.iter().map(|r| r.bytes).sum::<u64>();
         shared.create(&regions).expect("enough");
-        let entries = shared.space.root_entries(&platform, linear_range(g)).expect("the linear map's part");
+        let (leaves, tables) = shared.root_entries();
         let is_leaf = g.new_leaf_sizes().iter().any(|size| size.level == g.root());
-        assert_eq!(entries.leaves != 0, is_leaf, "{g:?}: {entries:?}");
+        assert_eq!(leaves != 0, is_leaf, "{g:?}: {leaves} leaves in the root");
         let before = shared.memory.stores.get();
         let pages = regions.map(|r| Region { leaves: linmap::Leaves::Pages, ..r });
         let stats = Stats::of_runs(g, pages.iter().flat_map(|r| r.runs(g)));
-        assert_eq!(shared.space.repaint(&platform, linear_range(g), &[]), Ok(stats), "{g:?}");
-        assert_eq!(shared.memory.stores.get() - before, entries.leaves + entries.tables, "{g:?}");
+        assert_eq!(shared.space.on(&platform).repaint(linear_range(g), &[]), Ok(stats), "{g:?}");
+        assert_eq!(shared.memory.stores.get() - before, leaves + tables, "{g:?}");
         shared.is_sound();
-        assert_eq!(shared.space.stats(&platform).bytes(g), bytes);
-        let tables = shared.space.root_entries(&platform, linear_range(g));
-        assert_eq!(tables, Ok(RootEntries { leaves: 0, tables: entries.leaves + entries.tables }));
+        assert_eq!(shared.space.on(&platform).stats().bytes(g), bytes);
+        assert_eq!(shared.root_entries(), (0, leaves + tables));
         assert!(rest == shared.rest(), "{g:?}: the rest changed");
     }
 }
@@ -284,7 +300,7 @@ fn what_is_there_already_is_counted() {
         let regions = ram(g);
         let shared = Shared::with(g, 3000, &regions);
         let stats = Stats::of_runs(g, regions.iter().flat_map(|r| r.runs(g)));
-        assert_eq!(shared.space.stats(&shared.platform()), stats, "{g:?}");
+        assert_eq!(shared.space.on(&shared.platform()).stats(), stats, "{g:?}");
         shared.is_sound();
     }
 }
@@ -302,7 +318,7 @@ fn entries_between_holes_are_counted() {
             for third in [second + 1, 250, 255] {
                 let regions = [first, second, third].map(at);
                 let shared = Shared::with(g, 40, &regions);
-                let stats = shared.space.stats(&shared.platform());
+                let stats = shared.space.on(&shared.platform()).stats();
                 assert_eq!(stats.tables, 1 + 3 * 3, "{first}, {second}, {third}");
                 assert_eq!(stats.bytes(g), 3 * g.page_size(), "{first}, {second}, {third}");
             }
@@ -326,27 +342,26 @@ fn what_is_not_taken_over_is_refused() {
         // SAFETY: no CPU uses these tables.
         unsafe {
             assert_eq!(
-                space.map(&platform, Va(beyond.0 + G), 1, Pa(0), Attributes::RAM),
+                space.on(&platform).map(Va(beyond.0 + G), 1, Pa(0), Attributes::RAM),
                 not_owned(Va(beyond.0 + G))
             );
-            assert_eq!(space.unmap(&platform, area.va, 1), not_owned(area.va));
-            assert_eq!(space.map(&platform, across, 2, Pa(0), Attributes::RAM), not_owned(beyond));
-            assert_eq!(space.unmap_all(&platform, &[(ram(g)[0].va, 3), (area.va, 1)]), not_owned(area.va));
+            assert_eq!(space.on(&platform).unmap(area.va, 1), not_owned(area.va));
+            assert_eq!(space.on(&platform).map(across, 2, Pa(0), Attributes::RAM), not_owned(beyond));
+            assert_eq!(space.on(&platform).unmap_all(&[(ram(g)[0].va, 3), (area.va, 1)]), not_owned(area.va));
             for policy in [Policy::Live, Policy::Park] {
                 space.set_policy(policy);
-                let part = space.protect(&platform, image.va, 1, Change::NOT_EXECUTABLE);
+                let part = space.on(&platform).protect(image.va, 1, Change::NOT_EXECUTABLE);
                 assert_eq!(part, not_owned(image.va));
-                let part = space.set_valid(&platform, Va(image.va.0 + g.page_size()), 1, false);
+                let part = space.on(&platform).set_valid(Va(image.va.0 + g.page_size()), 1, false);
                 assert!(matches!(part, Err(ChangeError::NotOwned { .. })), "{part:?}");
             }
         }
-        assert_eq!(space.split_to_pages(&platform, image.va, 1), not_owned(image.va));
-        assert_eq!(space.collapse(&platform, area.va, 1), not_owned(area.va));
-        assert_eq!(space.pin(&platform, area.va, 1), not_owned(area.va));
+        assert_eq!(space.on(&platform).split_to_pages(image.va, 1), not_owned(image.va));
+        assert_eq!(space.on(&platform).collapse(area.va, 1), not_owned(area.va));
+        assert_eq!(space.on(&platform).pin(area.va, 1), not_owned(area.va));
         assert_eq!(space.most_tables_in_pages(across, 2), 0);
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
-        assert_eq!(space.repaint(&platform, all, &[]), Err(RepaintError::NotOwned { va: beyond }));
-        assert_eq!(space.root_entries(&platform, all), Err(RepaintError::NotOwned { va: beyond }));
+        assert_eq!(space.on(&platform).repaint(all, &[]), Err(RepaintError::NotOwned { va: beyond }));
         let there = Region::new(Va(beyond.0 + g.level_size(g.root())), Pa(0), M, Attributes::RAM);
         let graft = Err(CreateError::Graft(GraftError::NotOwned { va: there.va }));
         assert_eq!(shared.create(&[there]), graft);
@@ -355,8 +370,8 @@ fn what_is_not_taken_over_is_refused() {
         // Whole leaves change.
         // SAFETY: as above.
         unsafe {
-            space.protect(&platform, area.va, 2, Change::READ_ONLY).expect("pages");
-            space.set_valid(&platform, image.va, image.bytes / g.page_size(), false).expect("a block");
+            space.on(&platform).protect(area.va, 2, Change::READ_ONLY).expect("pages");
+            space.on(&platform).set_valid(image.va, image.bytes / g.page_size(), false).expect("a block");
         }
         assert!(before != shared.rest(), "{g:?}");
         shared.is_sound();
@@ -398,12 +413,13 @@ fn an_area_of_others_changes_with_its_aliases() {
         let base = g.base(Half::Upper);
         let all = Region::new(Va(base), Pa(0), 2 * G, Attributes::RAM);
         shared.create(&[all]).expect("enough");
-        let aliased = Aliased::new(&shared.space, base, Rodata::Full);
+        let mut aliased = Aliased::new(shared.space.on(&platform), base, Rodata::Full);
         // SAFETY: no CPU uses these tables.
-        unsafe { aliased.set_memory_ro(&platform, area.va, 9) }.expect("mapped");
+        unsafe { aliased.set_memory_ro(area.va, 9) }.expect("mapped");
         for va in [area.va, Va(base + area.oa.0)] {
             for page in 0..9 {
-                let entry = shared.space.entry(&platform, Va(va.0 + page * g.page_size()));
+                let entry =
+                    shared.space.on(&platform).read(|reader| reader.entry(Va(va.0 + page * g.page_size())));
                 let Some((_, Level::PAGE, Entry::Leaf(leaf))) = entry else { panic!("{entry:?}") };
                 assert!(leaf.attributes.contains(Attributes::READ_ONLY));
             }
@@ -428,7 +444,11 @@ fn readers_see_all_of_the_root() {
     let dump = |range| {
         let mut text = String::new();
         let region = MarkedRange { range, start: "start", end: "end" };
-        let stats = shared.space.dump(&platform, region, &mut text).expect("a string takes all");
+        let stats = shared
+            .space
+            .on(&platform)
+            .read(|reader| reader.dump(region, &mut text))
+            .expect("a string takes all");
         (text, stats)
     };
     let (all, part) = (dump((Va(g.base(Half::Upper)), Va(u64::MAX))), dump(linear_range(g)));
@@ -437,5 +457,5 @@ fn readers_see_all_of_the_root() {
         assert!(all.0.contains(&first) && !part.0.contains(&first), "{first} in {}", all.0);
     }
     // What is below can be read, and not taken apart.
-    assert!(shared.space.entry(&platform, of_others(g)[0].va).is_some());
+    assert!(shared.space.on(&platform).read(|reader| reader.entry(of_others(g)[0].va)).is_some());
 }

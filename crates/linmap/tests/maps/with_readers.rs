@@ -82,10 +82,10 @@ fn operations<H: Hardware>(hardware: &H) -> Vec<String> {
     space.set_policy(Policy::Live);
     // SAFETY: no CPU uses the addresses.
     unsafe {
-        note(space.map(&platform, va, 1024, Pa(1 << 30), Attributes::RAM));
-        note(space.protect(&platform, va, 1, Change::READ_ONLY));
+        note(space.on(&platform).map(va, 1024, Pa(1 << 30), Attributes::RAM));
+        note(space.on(&platform).protect(va, 1, Change::READ_ONLY));
         space.set_policy(Policy::Park);
-        note(space.protect(&platform, Va(va.0 + (1 << 21)), 1, Change::READ_ONLY));
+        note(space.on(&platform).protect(Va(va.0 + (1 << 21)), 1, Change::READ_ONLY));
     }
     hardware.sync_code(va, 64);
     results.push(format!("{}", hardware.wait()));
@@ -118,11 +118,13 @@ fn a_reader_knows_whether_anything_has_changed() {
     let hardware = unsafe { WithReaders::new(&below, &readers, || 0) };
     // SAFETY: as above.
     let platform = unsafe { Combined::new(&memory, &hardware) };
-    space.read(&platform, |reader| {
-        assert!(!reader.may_have_changed());
-        // SAFETY: no CPU uses the addresses.
-        unsafe { space.map(&platform, va, 1, Pa(1 << 30), Attributes::RAM) }.expect("a hole");
-        assert!(reader.may_have_changed());
+    space.on(&platform).read(|reader| {
+        assert_eq!(reader.watch(|| reader.translate(va)), (None, false));
+        let ((), has_changed) = reader.watch(|| {
+            // SAFETY: no CPU uses the addresses.
+            unsafe { space.on(&platform).map(va, 1, Pa(1 << 30), Attributes::RAM) }.expect("a hole");
+        });
+        assert!(has_changed);
     });
 }
 

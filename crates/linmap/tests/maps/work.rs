@@ -68,7 +68,7 @@ impl<const HOLD: usize> Map<HOLD> {
     fn protect(&mut self, what: &str, (page, pages): (u64, u64), change: Change) {
         self.note(what, |map, platform| {
             // SAFETY: no CPU uses these addresses.
-            unsafe { map.space.protect(platform, map.va(page), pages, change) }.expect("it is mapped");
+            unsafe { map.space.on(platform).protect(map.va(page), pages, change) }.expect("it is mapped");
         });
     }
 
@@ -76,20 +76,28 @@ impl<const HOLD: usize> Map<HOLD> {
         self.note(what, |map, platform| {
             let pages = pages.iter().map(|&page| map.va(page));
             // SAFETY: as above.
-            unsafe { map.space.change_pages(platform, pages, change, flags) }.expect("it is mapped");
+            unsafe { map.space.on(platform).change_pages(pages, change, flags) }.expect("it is mapped");
         });
     }
 
     fn set_page_valid(&mut self, what: &str, page: u64, valid: bool) {
         self.note(what, |map, platform| {
             // SAFETY: as above.
-            unsafe { map.space.set_page_valid(platform, map.va(page), valid) }.expect("it is mapped");
+            unsafe {
+                map.space.on(platform).change(
+                    map.va(page),
+                    1,
+                    if valid { Change::VALID } else { Change::INVALID },
+                    ChangeFlags::LATER,
+                )
+            }
+            .expect("it is mapped");
         });
     }
 
     fn collapse(&mut self, what: &str) {
         let pages = self.ram / self.g.page_size();
-        self.note(what, |map, platform| map.space.collapse(platform, map.va(0), pages).expect("it may"));
+        self.note(what, |map, platform| map.space.on(platform).collapse(map.va(0), pages).expect("it may"));
     }
 
     /// Ranges, and lists of pages.
@@ -116,7 +124,7 @@ impl<const HOLD: usize> Map<HOLD> {
             self.change(&format!("{what} pages, back later"), list, RW, later);
             let first = list[0];
             self.note("flush", |map, platform| {
-                map.space.flush(platform, map.va(first), block).expect("mapped");
+                map.space.on(platform).flush(map.va(first), block).expect("mapped");
             });
         }
         self.change("a list of one page", &[block + 5], RO, now);
@@ -149,7 +157,7 @@ impl<const HOLD: usize> Map<HOLD> {
         for (what, first, pages) in mapped {
             self.note(&format!("map {what}"), |map, platform| {
                 // SAFETY: no CPU uses these addresses.
-                unsafe { map.space.map(platform, map.area(first), pages, Pa(0), attributes) }
+                unsafe { map.space.on(platform).map(map.area(first), pages, Pa(0), attributes) }
                     .expect("a hole");
             });
         }
@@ -160,24 +168,24 @@ impl<const HOLD: usize> Map<HOLD> {
         ] {
             self.note(&format!("unmap {what}"), |map, platform| {
                 // SAFETY: as above.
-                unsafe { map.space.unmap(platform, map.area(first), pages) }.expect("it is mapped");
+                unsafe { map.space.on(platform).unmap(map.area(first), pages) }.expect("it is mapped");
             });
         }
         self.note("unmap more than an entry of the root", |map, platform| {
             // SAFETY: as above.
-            unsafe { map.space.unmap(platform, map.area(huge), huge) }.expect("it is mapped");
+            unsafe { map.space.on(platform).unmap(map.area(huge), huge) }.expect("it is mapped");
         });
         // The table of the first goes as a whole, that of the second stays.
         let end = 2 * huge;
         self.map(self.area(end - block).0, 0, 3 * block);
         self.note("unmap the end of an entry of the root, and more", |map, platform| {
             // SAFETY: as above.
-            unsafe { map.space.unmap(platform, map.area(end - block), 2 * block) }.expect("it is mapped");
+            unsafe { map.space.on(platform).unmap(map.area(end - block), 2 * block) }.expect("it is mapped");
         });
         self.note("unmap what is left", |map, platform| {
             let left = [(map.area(block), 1), (map.area(block + 2), block - 2)];
             // SAFETY: as above.
-            unsafe { map.space.unmap_all(platform, &left) }.expect("it may");
+            unsafe { map.space.on(platform).unmap_all(&left) }.expect("it may");
         });
     }
 
@@ -220,7 +228,8 @@ impl<const HOLD: usize> Map<HOLD> {
     fn map(&self, va: u64, ram: u64, pages: u64) {
         let (pa, attributes) = (Pa(ram * self.g.page_size()), Attributes::KERNEL_DATA);
         // SAFETY: no CPU uses these addresses.
-        unsafe { self.space.map(&self.counting.platform(), Va(va), pages, pa, attributes) }.expect("a hole");
+        unsafe { self.space.on(&self.counting.platform()).map(Va(va), pages, pa, attributes) }
+            .expect("a hole");
     }
 
     /// Pages become read-only, and writable again, with their aliases at an offset, in the half that has an address.
@@ -228,14 +237,14 @@ impl<const HOLD: usize> Map<HOLD> {
         let half = 1 << (self.g.va_bits() - 1);
         let range = (Va(aliases.0 & !(half - 1)), Va(aliases.0 | (half - 1)));
         self.note(&format!("memory {what} read-only"), |map, platform| {
-            let aliased = Aliased::new(&map.space, offset, Rodata::Full).in_range(range);
+            let mut aliased = Aliased::new(map.space.on(platform), offset, Rodata::Full).in_range(range);
             // SAFETY: no CPU uses these addresses.
-            unsafe { aliased.set_memory_ro(platform, va, pages) }.expect("it is mapped");
+            unsafe { aliased.set_memory_ro(va, pages) }.expect("it is mapped");
         });
         self.note(&format!("memory {what} writable"), |map, platform| {
-            let aliased = Aliased::new(&map.space, offset, Rodata::Full).in_range(range);
+            let mut aliased = Aliased::new(map.space.on(platform), offset, Rodata::Full).in_range(range);
             // SAFETY: as above.
-            unsafe { aliased.set_memory_rw(platform, va, pages) }.expect("it is mapped");
+            unsafe { aliased.set_memory_rw(va, pages) }.expect("it is mapped");
         });
     }
 
@@ -243,18 +252,18 @@ impl<const HOLD: usize> Map<HOLD> {
     fn in_pages(&mut self) {
         let block = self.block();
         self.note("a block to pages", |map, platform| {
-            map.space.split_to_pages(platform, map.va(block), block).expect("it may");
+            map.space.on(platform).split_to_pages(map.va(block), block).expect("it may");
         });
         self.note("half of a block to pages", |map, platform| {
-            map.space.split_to_pages(platform, map.va(2 * block), block / 2).expect("it may");
+            map.space.on(platform).split_to_pages(map.va(2 * block), block / 2).expect("it may");
         });
         self.note("many blocks to pages", |map, platform| {
-            map.space.split_to_pages(platform, map.va(block / 2), 9 * block).expect("it may");
+            map.space.on(platform).split_to_pages(map.va(block / 2), 9 * block).expect("it may");
         });
         self.collapse("collapse");
         let keep = [(self.va(0), Va(self.va(block).0 - 1))];
         self.note("repaint", |map, platform| {
-            map.space.repaint(platform, linear_range(map.g), &keep).expect("it may");
+            map.space.on(platform).repaint(linear_range(map.g), &keep).expect("it may");
         });
     }
 
@@ -265,14 +274,14 @@ impl<const HOLD: usize> Map<HOLD> {
         self.counting.before_each_hold(move |n| {
             let change = if n % 2 == 0 { Change::READ_ONLY } else { Change::WRITABLE };
             // SAFETY: no CPU uses these addresses.
-            match unsafe { space.protect(&memory.platform(), va, 1, change) } {
+            match unsafe { space.on(&memory.platform()).protect(va, 1, change) } {
                 // The repaint has claimed the range.
                 Err(ChangeError::Busy { .. }) => (),
                 changed => changed.expect("it is mapped"),
             }
         });
         self.note("repaint beside changes", |map, platform| {
-            map.space.repaint(platform, linear_range(map.g), &[]).expect("it may");
+            map.space.on(platform).repaint(linear_range(map.g), &[]).expect("it may");
         });
         self.counting.before_each_hold(|_| ());
     }
@@ -287,7 +296,11 @@ fn work<const HOLD: usize>(g: Geometry) -> String {
         text += &map.lines;
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let platform = map.counting.platform();
-        assert_eq!(map.space.stats(&platform), map.space.count(&platform, all), "{g:?}");
+        assert_eq!(
+            map.space.on(&platform).stats(),
+            map.space.on(&platform).read(|reader| reader.count(all)),
+            "{g:?}"
+        );
     }
     text
 }

@@ -32,7 +32,7 @@ impl Entries {
     fn read(&self) {
         let before = self.share.version();
         let read = [0, 1].map(|n| self.entries[n].load(Relaxed));
-        // As in `Reader::may_have_changed`.
+        // As in `Reader::watch`.
         loom::sync::atomic::fence(loom::sync::atomic::Ordering::Acquire);
         if before.is_multiple_of(2) && self.share.version() == before {
             assert_eq!(read[0], read[1], "of different moments");

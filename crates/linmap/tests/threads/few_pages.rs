@@ -37,11 +37,11 @@ fn change<P: Platform>(space: &SharedSpace, platform: &P, give_back: impl Fn(), 
     // SAFETY: no CPU uses these tables.
     unsafe {
         for _ in 0..CHANGES {
-            until_done(&|| space.map(platform, va, PAGES, pa, Attributes::RAM));
-            until_done(&|| space.protect(platform, va, PAGES, Change::READ_ONLY));
-            until_done(&|| space.protect(platform, va, 1, Change::WRITABLE));
-            until_done(&|| space.set_valid(platform, va, PAGES, false));
-            until_done(&|| space.unmap(platform, va, PAGES));
+            until_done(&|| space.on(platform).map(va, PAGES, pa, Attributes::RAM));
+            until_done(&|| space.on(platform).protect(va, PAGES, Change::READ_ONLY));
+            until_done(&|| space.on(platform).protect(va, 1, Change::WRITABLE));
+            until_done(&|| space.on(platform).set_valid(va, PAGES, false));
+            until_done(&|| space.on(platform).unmap(va, PAGES));
         }
     }
 }
@@ -58,7 +58,7 @@ fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
     let at = |page: u64| (Va(g.base(Half::Upper) + (page << 12)), Pa((page << 12) + (1 << 32)));
     let pa_of = |va: Va| Pa(va.0 - g.base(Half::Upper) + (1 << 32));
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(platform, at(0).0, 1, at(0).1, Attributes::RAM) }.expect("room");
+    unsafe { space.on(platform).map(at(0).0, 1, at(0).1, Attributes::RAM) }.expect("room");
     let range = (at(0).0, at(THREADS * APART).0);
     thread::scope(|scope| {
         for n in 0..THREADS {
@@ -66,17 +66,21 @@ fn readers_see_whole_entries_beside_changes_of_eight_at_once() {
             scope.spawn(move || change(space, platform, give_back, at(1 + n * APART)));
         }
         for _ in 0..2 * CHANGES {
-            _ = space.visit(platform, range, |found| {
-                if let Entry::Leaf(leaf) = found.entry {
-                    assert_eq!(leaf.oa, pa_of(found.va), "{}", found.va);
-                }
-                ControlFlow::Continue(())
+            _ = space.on(platform).read(|reader| {
+                reader.visit(range, |found| {
+                    if let Entry::Leaf(leaf) = found.entry {
+                        assert_eq!(leaf.oa, pa_of(found.va), "{}", found.va);
+                    }
+                    ControlFlow::Continue(())
+                })
             });
-            assert!(space.count(platform, range).tlb_entries(g) >= 1);
-            assert!(space.translate(platform, at(5).0).is_none_or(|pa| pa == at(5).1));
+            assert!(space.on(platform).read(|reader| reader.count(range)).tlb_entries(g) >= 1);
+            assert!(
+                space.on(platform).read(|reader| reader.translate(at(5).0)).is_none_or(|pa| pa == at(5).1)
+            );
         }
     });
-    assert_eq!(space.stats(platform), space.count(platform, range));
+    assert_eq!(space.on(platform).stats(), space.on(platform).read(|reader| reader.count(range)));
     threads.readers().give_back(&memory);
-    assert_eq!(memory.in_use() as u64, space.stats(platform).tables, "no page is lost");
+    assert_eq!(memory.in_use() as u64, space.on(platform).stats().tables, "no page is lost");
 }

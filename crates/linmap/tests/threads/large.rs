@@ -36,7 +36,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         space.set_policy(Policy::Live);
         let map = Self { memory, threads, space, gigabytes };
         // SAFETY: no CPU uses these tables.
-        unsafe { map.space.map(&map.platform(), map.page(0), map.pages(), Pa(1 << 46), Attributes::RAM) }
+        unsafe { map.space.on(&map.platform()).map(map.page(0), map.pages(), Pa(1 << 46), Attributes::RAM) }
             .expect("room");
         map
     }
@@ -59,12 +59,14 @@ impl<const LOCKS: usize> Large<LOCKS> {
         let (p, space) = (&self.platform(), &self.space);
         for _ in 0..times {
             // SAFETY: no CPU uses these tables.
-            unsafe { space.protect(p, page, 1, Change::READ_ONLY) }.expect("mapped");
-            let Some((_, _, Entry::Leaf(leaf))) = space.entry(p, page) else { panic!("{page} is mapped") };
+            unsafe { space.on(p).protect(page, 1, Change::READ_ONLY) }.expect("mapped");
+            let Some((_, _, Entry::Leaf(leaf))) = space.on(p).read(|reader| reader.entry(page)) else {
+                panic!("{page} is mapped")
+            };
             assert!(leaf.attributes.contains(Attributes::READ_ONLY), "{page} was made read-only");
             // SAFETY: as above.
-            unsafe { space.protect(p, page, 1, Change::WRITABLE) }.expect("mapped");
-            space.collapse(p, page, 1).expect("mapped");
+            unsafe { space.on(p).protect(page, 1, Change::WRITABLE) }.expect("mapped");
+            space.on(p).collapse(page, 1).expect("mapped");
         }
     }
 
@@ -74,7 +76,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         while !done.load(Relaxed) {
             for change in [1, 0].map(software_bit) {
                 // SAFETY: no CPU uses these tables.
-                unsafe { self.space.protect(&p, self.page(0), self.pages(), change) }.expect("mapped");
+                unsafe { self.space.on(&p).protect(self.page(0), self.pages(), change) }.expect("mapped");
             }
         }
     }
@@ -82,10 +84,10 @@ impl<const LOCKS: usize> Large<LOCKS> {
     /// The counts are those of the tables, and no table page is lost.
     fn the_end(&self) {
         self.threads.readers().give_back(&self.memory);
-        self.space.trim(&self.platform());
+        self.space.on(&self.platform()).trim();
         let (stats, range) =
-            (self.space.stats(&self.platform()), (self.page(0), self.page(self.pages() - 1)));
-        assert_eq!(stats, self.space.count(&self.platform(), range), "the counts");
+            (self.space.on(&self.platform()).stats(), (self.page(0), self.page(self.pages() - 1)));
+        assert_eq!(stats, self.space.on(&self.platform()).read(|reader| reader.count(range)), "the counts");
         assert_eq!(self.memory.in_use() as u64, stats.tables, "no page is lost");
     }
 }
@@ -117,15 +119,15 @@ fn keeps_a_page_beside_each_load<const LOCKS: usize>(seed: u64, gigabytes: u64) 
     let other = |p: &Interrupted<'_, LOCKS>| {
         let change = if read_only.get() { Change::WRITABLE } else { Change::READ_ONLY };
         // SAFETY: no CPU uses these tables.
-        if unsafe { space.protect(p, page, 1, change) }.is_ok() {
+        if unsafe { space.on(p).protect(page, 1, change) }.is_ok() {
             read_only.set(!read_only.get());
         }
     };
     let p = Interrupted::<LOCKS>::new(&map.memory, &other, locks);
     for change in [0, 1, 0, 1].map(software_bit) {
         // SAFETY: as above.
-        unsafe { space.protect(&p, map.page(0), map.pages(), change) }.expect("mapped");
-        let now = space.entry(&map.platform(), page);
+        unsafe { space.on(&p).protect(map.page(0), map.pages(), change) }.expect("mapped");
+        let now = space.on(&map.platform()).read(|reader| reader.entry(page));
         let Some((_, _, Entry::Leaf(leaf))) = now else { panic!("{page} is mapped") };
         assert_eq!(leaf.attributes.contains(Attributes::READ_ONLY), read_only.get(), "{page}");
     }
@@ -138,11 +140,11 @@ fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let p = &map.platform();
     let page = map.page(Random::new(seed).below(map.pages()));
     // SAFETY: no CPU uses these tables.
-    unsafe { map.space.change(p, map.page(0), map.pages(), Change::READ_ONLY, ChangeFlags::LATER) }
+    unsafe { map.space.on(p).change(map.page(0), map.pages(), Change::READ_ONLY, ChangeFlags::LATER) }
         .expect("mapped");
-    let before = map.space.changes(p).invalidations;
-    map.space.flush(p, page, 1).expect("in the half");
-    assert!(map.space.changes(p).invalidations > before, "{page} is pending");
+    let before = map.space.on(p).changes().invalidations;
+    map.space.on(p).flush(page, 1).expect("in the half");
+    assert!(map.space.on(p).changes().invalidations > before, "{page} is pending");
 }
 
 /// Numbers of gigabytes around some numbers of locks and their halves, and one that is drawn. `Cover` is tested with all of them.

@@ -93,8 +93,11 @@ impl<P: Platform> Map<'_, P> {
             _ => self.resize(random, area, part, flag),
         }
         let number = part.0 + random.index(part.1);
-        let (first, _, entry) =
-            self.space.entry(self.platform, at(self.base, area.first + number as u64)).expect("in the half");
+        let (first, _, entry) = self
+            .space
+            .on(self.platform)
+            .read(|reader| reader.entry(at(self.base, area.first + number as u64)))
+            .expect("in the half");
         area.judge(self.base, number, entry, first);
     }
 
@@ -126,11 +129,13 @@ impl<P: Platform> Map<'_, P> {
         let collapses = random.one_in(4);
         let done = self.until_done(|| {
             if collapses {
-                return self.space.collapse(self.platform, va, pages);
+                return self.space.on(self.platform).collapse(va, pages);
             }
             // SAFETY: no CPU uses these tables, and each page has one address.
-            unsafe { self.space.change(self.platform, va, pages, change, ChangeFlags::SKIP_HOLES | later) }?;
-            self.space.flush(self.platform, va, pages)
+            unsafe {
+                self.space.on(self.platform).change(va, pages, change, ChangeFlags::SKIP_HOLES | later)
+            }?;
+            self.space.on(self.platform).flush(va, pages)
         });
         assert_eq!(done, Ok(()));
     }
@@ -148,10 +153,10 @@ impl<P: Platform> Map<'_, P> {
         // SAFETY: no CPU uses these tables, and each page has one address.
         let done = self.until_done(|| unsafe {
             match kind {
-                0..5 => space.protect(p, va, pages, change),
-                5 => space.unmap(p, va, pages),
-                6 => space.map(p, va, pages, pa_of(self.base, va), Attributes::RAM),
-                _ => space.split_to_pages(p, va, pages),
+                0..5 => space.on(p).protect(va, pages, change),
+                5 => space.on(p).unmap(va, pages),
+                6 => space.on(p).map(va, pages, pa_of(self.base, va), Attributes::RAM),
+                _ => space.on(p).split_to_pages(va, pages),
             }
         });
         let refused = if kind == 6 { ChangeError::Occupied { va } } else { ChangeError::Hole { va } };
@@ -168,11 +173,11 @@ impl<P: Platform> Map<'_, P> {
         // SAFETY: no CPU uses these tables, and each page has one address.
         let done = self.until_done(|| unsafe {
             match kind {
-                0..3 => space.protect(p, va, pages, change),
+                0..3 => space.on(p).protect(va, pages, change),
                 // With table pages that were taken before.
-                3 => space.protect(&Reserved::take(p, space.most_tables())?, va, pages, change),
-                4..6 => space.set_valid(p, va, pages, flag),
-                _ => space.unmap(p, va, pages),
+                3 => space.on(&Reserved::take(p, space.most_tables())?).protect(va, pages, change),
+                4..6 => space.on(p).set_valid(va, pages, flag),
+                _ => space.on(p).unmap(va, pages),
             }
         });
         assert_eq!(done, area.hole(self.base, part));
@@ -193,7 +198,7 @@ impl<P: Platform> Map<'_, P> {
         let attributes = if flag { Attributes::RAM | Attributes::READ_ONLY } else { Attributes::RAM };
         let pa = pa_of(self.base, va);
         // SAFETY: no CPU uses these tables, and each page has one address.
-        let done = self.until_done(|| unsafe { self.space.map(self.platform, va, pages, pa, attributes) });
+        let done = self.until_done(|| unsafe { self.space.on(self.platform).map(va, pages, pa, attributes) });
         assert_eq!(done, area.occupied(self.base, part));
         if done.is_ok() {
             area.set(part, |_| Some(Page { read_only: flag, valid: true }));
@@ -205,23 +210,23 @@ impl<P: Platform> Map<'_, P> {
         let (space, p, (va, pages)) = (&self.space, self.platform, self.range(area, part));
         match random.below(4) {
             0 => {
-                let done = self.until_done(|| space.split_to_pages(p, va, pages));
+                let done = self.until_done(|| space.on(p).split_to_pages(va, pages));
                 assert_eq!(done, area.hole(self.base, part));
             }
             1 => {
-                let pinned = self.until_done(|| space.pin(p, va, pages));
+                let pinned = self.until_done(|| space.on(p).pin(va, pages));
                 assert_eq!(pinned, area.hole(self.base, part));
                 if pinned.is_ok() {
-                    assert_eq!(self.until_done(|| space.collapse(p, va, pages)), Ok(()));
-                    let level = space.entry(p, va).map(|(_, level, _)| level);
+                    assert_eq!(self.until_done(|| space.on(p).collapse(va, pages)), Ok(()));
+                    let level = space.on(p).read(|reader| reader.entry(va)).map(|(_, level, _)| level);
                     assert_eq!(level, Some(Level::PAGE), "a pinned page is merged with nothing");
-                    assert_eq!(self.until_done(|| space.unpin(p, va, pages)), Ok(()));
+                    assert_eq!(self.until_done(|| space.on(p).unpin(va, pages)), Ok(()));
                 }
             }
             _ => {
                 // A gigabyte, or what surrounds the part.
                 let (first, pages) = if flag { (va.0 & !0x3fff_ffff, GIGABYTE) } else { (va.0, pages) };
-                assert_eq!(self.until_done(|| space.collapse(p, Va(first), pages)), Ok(()));
+                assert_eq!(self.until_done(|| space.on(p).collapse(Va(first), pages)), Ok(()));
             }
         }
     }
@@ -235,20 +240,29 @@ impl<P: Platform> Map<'_, P> {
             let last = (first + random.below(20_000)).min(end);
             let range = (at(self.base, first), at(self.base, last));
             match random.below(5) {
-                0 => _ = space.entry(platform, range.0).map(|(va, _, entry)| self.judge(va, entry)),
-                1 => _ = space.count(platform, range),
+                0 => {
+                    _ = space
+                        .on(platform)
+                        .read(|reader| reader.entry(range.0))
+                        .map(|(va, _, entry)| self.judge(va, entry));
+                }
+                1 => _ = space.on(platform).read(|reader| reader.count(range)),
                 2 => {
                     let range = MarkedRange { range, start: "a part", end: "its end" };
-                    assert!(space.dump(platform, range, &mut String::new()).is_ok());
+                    assert!(space.on(platform).read(|reader| reader.dump(range, &mut String::new())).is_ok());
                 }
                 3 if random.one_in(20) => {
                     // A run may be half dissolved, which is a finding now and none in the end.
-                    _ = space.check(platform, &Checks::default(), |_| ControlFlow::Continue(()));
+                    _ = space
+                        .on(platform)
+                        .read(|reader| reader.check(&Checks::default(), |_| ControlFlow::Continue(())));
                 }
                 _ => {
-                    let visited = space.visit(platform, range, |visited| {
-                        self.judge(visited.va, visited.entry);
-                        ControlFlow::Continue(())
+                    let visited = space.on(platform).read(|reader| {
+                        reader.visit(range, |visited| {
+                            self.judge(visited.va, visited.entry);
+                            ControlFlow::Continue(())
+                        })
                     });
                     assert_eq!(visited, ControlFlow::Continue(()));
                 }
@@ -265,15 +279,17 @@ impl<P: Platform> Map<'_, P> {
             expected[area.first as usize..][..area.pages.len()].copy_from_slice(&area.pages);
         });
         let mut found = vec![None; all as usize];
-        let visited = self.space.visit(self.platform, range, |visited| {
-            self.judge(visited.va, visited.entry);
-            if let Entry::Leaf(leaf) = visited.entry {
-                let first = (visited.va.0 - self.base) as usize >> 12;
-                let pages = 1 << (geometry().level_shift(visited.level) - 12);
-                let read_only = leaf.attributes.contains(Attributes::READ_ONLY);
-                found[first..first + pages].fill(Some(Page { read_only, valid: leaf.valid }));
-            }
-            ControlFlow::Continue(())
+        let visited = self.space.on(self.platform).read(|reader| {
+            reader.visit(range, |visited| {
+                self.judge(visited.va, visited.entry);
+                if let Entry::Leaf(leaf) = visited.entry {
+                    let first = (visited.va.0 - self.base) as usize >> 12;
+                    let pages = 1 << (geometry().level_shift(visited.level) - 12);
+                    let read_only = leaf.attributes.contains(Attributes::READ_ONLY);
+                    found[first..first + pages].fill(Some(Page { read_only, valid: leaf.valid }));
+                }
+                ControlFlow::Continue(())
+            })
         });
         assert_eq!(visited, ControlFlow::Continue(()));
         let common = COMMON.0 as usize..(COMMON.0 + COMMON.1) as usize;
@@ -283,29 +299,42 @@ impl<P: Platform> Map<'_, P> {
         let differ = (0..all as usize).find(|&page| expected[page] != found[page]);
         assert_eq!(differ.map(|page| (page, expected[page], found[page])), None, "a page differs");
         let map = (self.all.0, Va(self.all.0.0 + ((self.all.1 << 30) - 1)));
-        assert_eq!(self.space.stats(self.platform), self.space.count(self.platform, map), "the counts");
+        assert_eq!(
+            self.space.on(self.platform).stats(),
+            self.space.on(self.platform).read(|reader| reader.count(map)),
+            "the counts"
+        );
         self.besides(map);
-        _ = self.space.check(self.platform, &Checks::default(), |finding| panic!("{finding:?}"));
+        _ = self
+            .space
+            .on(self.platform)
+            .read(|reader| reader.check(&Checks::default(), |finding| panic!("{finding:?}")));
     }
 
     /// Panics if what is mapped besides the window is not as it was.
     fn besides(&self, map: (Va, Va)) {
         let mut found: Vec<(u64, u64)> = Vec::new();
-        _ = self.space.visit(self.platform, map, |visited| {
-            self.judge(visited.va, visited.entry);
-            let gigabyte = (visited.va.0 - self.all.0.0) >> 30;
-            let in_window = (visited.va.0.wrapping_sub(self.base)) >> 30 < WINDOW;
-            if let (Entry::Leaf(leaf), false) = (visited.entry, in_window) {
-                assert!(leaf.valid && !leaf.attributes.contains(Attributes::READ_ONLY), "at {}", visited.va);
-                let bytes = geometry().level_size(visited.level);
-                match found.last_mut() {
-                    Some((first, length)) if (*first << 30) + *length == visited.va.0 - self.all.0.0 => {
-                        *length += bytes;
+        _ = self.space.on(self.platform).read(|reader| {
+            reader.visit(map, |visited| {
+                self.judge(visited.va, visited.entry);
+                let gigabyte = (visited.va.0 - self.all.0.0) >> 30;
+                let in_window = (visited.va.0.wrapping_sub(self.base)) >> 30 < WINDOW;
+                if let (Entry::Leaf(leaf), false) = (visited.entry, in_window) {
+                    assert!(
+                        leaf.valid && !leaf.attributes.contains(Attributes::READ_ONLY),
+                        "at {}",
+                        visited.va
+                    );
+                    let bytes = geometry().level_size(visited.level);
+                    match found.last_mut() {
+                        Some((first, length)) if (*first << 30) + *length == visited.va.0 - self.all.0.0 => {
+                            *length += bytes;
+                        }
+                        _ => found.push((gigabyte, bytes)),
                     }
-                    _ => found.push((gigabyte, bytes)),
                 }
-            }
-            ControlFlow::Continue(())
+                ControlFlow::Continue(())
+            })
         });
         let mut expected: Vec<(u64, u64)> = Vec::new();
         for &(first, length) in &self.parts {
@@ -360,7 +389,7 @@ fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: L
     for (first, length) in parts.iter().copied().chain([(window, WINDOW)]) {
         let va = Va(start + (first << 30));
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, va, length * GIGABYTE, pa_of(base, va), Attributes::RAM) }
+        unsafe { space.on(&platform).map(va, length * GIGABYTE, pa_of(base, va), Attributes::RAM) }
             .expect("room");
     }
     let (all, done) = ((Va(start), gigabytes), AtomicBool::new(false));
@@ -384,7 +413,7 @@ fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: L
     hardware.threads.readers().give_back(&memory);
     let well = || {
         map.the_end(areas.iter().flatten());
-        assert_eq!(memory.in_use() as u64, map.space.stats(&platform).tables, "no page is lost");
+        assert_eq!(memory.in_use() as u64, map.space.on(&platform).stats().tables, "no page is lost");
         assert_eq!(memory.written.load(Relaxed), 0, "pages written after they were given back");
         assert_eq!(hardware.threads.readers().waiting(), 0);
     };

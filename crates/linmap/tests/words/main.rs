@@ -45,16 +45,16 @@ fn operate<P: Platform>(space: &SharedSpace, p: &P, va: Va, name: &str) -> Resul
     // SAFETY: no CPU uses these tables.
     unsafe {
         match name {
-            "split 1G" => space.protect(p, at(7), 1, Change::READ_ONLY),
-            "protect a page" => space.protect(p, at(7), 1, Change::WRITABLE),
-            "protect pages" => space.protect(p, at(16), 100, Change::READ_ONLY),
-            "split 2M" => space.protect(p, at(5 * 512), 1, Change::READ_ONLY),
-            "invalidate" => space.set_valid(p, at(16), 100, false),
-            "make valid" => space.set_valid(p, at(16), 100, true),
-            "unmap" => space.unmap(p, at(512), 512),
-            "map" => space.map(p, at(512), 512, pa(at(512)), Attributes::RAM),
-            "split to pages" => space.split_to_pages(p, at(1024), 512),
-            "collapse" => space.collapse(p, at(1024), 512),
+            "split 1G" => space.on(p).protect(at(7), 1, Change::READ_ONLY),
+            "protect a page" => space.on(p).protect(at(7), 1, Change::WRITABLE),
+            "protect pages" => space.on(p).protect(at(16), 100, Change::READ_ONLY),
+            "split 2M" => space.on(p).protect(at(5 * 512), 1, Change::READ_ONLY),
+            "invalidate" => space.on(p).set_valid(at(16), 100, false),
+            "make valid" => space.on(p).set_valid(at(16), 100, true),
+            "unmap" => space.on(p).unmap(at(512), 512),
+            "map" => space.on(p).map(at(512), 512, pa(at(512)), Attributes::RAM),
+            "split to pages" => space.on(p).split_to_pages(at(1024), 512),
+            "collapse" => space.on(p).collapse(at(1024), 512),
             other => panic!("no operation {other}"),
         }
     }
@@ -81,7 +81,7 @@ fn common<const LOCKS: usize>(gigabytes: [u64; 2], bytes: usize) -> Vec<(&'stati
     space.set_policy(Policy::Live);
     let start = Va(g.base(Half::Upper));
     // SAFETY: no CPU uses these tables.
-    unsafe { space.map(&platform, start, 128 << 18, pa(start), Attributes::RAM) }.expect("room");
+    unsafe { space.on(&platform).map(start, 128 << 18, pa(start), Attributes::RAM) }.expect("room");
     let mut found = Vec::new();
     for name in OPERATIONS {
         let mut both = gigabytes.map(|gigabyte| {

@@ -64,7 +64,7 @@ impl Space<'_> {
 
     fn protect_pages(&self, va: u64, pages: u64, change: Change) {
         // SAFETY: no code uses these addresses.
-        let changed = unsafe { self.space().protect(&self.memory.platform(), Va(va), pages, change) };
+        let changed = unsafe { self.space().on(&self.memory.platform()).protect(Va(va), pages, change) };
         changed.expect("all of it is mapped");
     }
 }
@@ -81,13 +81,14 @@ impl Map for Space<'_> {
     fn leaves(&self) -> Leaves {
         let mut leaves = Leaves::default();
         let all = linear_range(self.plan.geometry);
-        let _ =
-            self.space().visit(&self.memory.platform(), all, |&linmap::Visited { level, entry, .. }| {
+        let _ = self.space().on(&self.memory.platform()).read(|reader| {
+            reader.visit(all, |&linmap::Visited { level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
                 }
                 ControlFlow::Continue(())
-            });
+            })
+        });
         leaves
     }
 
@@ -105,13 +106,13 @@ impl Map for Space<'_> {
     }
 
     fn split(&mut self) -> Result<(), Lacks> {
-        let split = self.space().split_to_pages(&self.memory.platform(), Va(self.start()), self.pages());
+        let split = self.space().on(&self.memory.platform()).split_to_pages(Va(self.start()), self.pages());
         split.expect("all of it is mapped");
         Ok(())
     }
 
     fn collapse(&mut self) -> Result<(), Lacks> {
-        let collapsed = self.space().collapse(&self.memory.platform(), Va(self.start()), self.pages());
+        let collapsed = self.space().on(&self.memory.platform()).collapse(Va(self.start()), self.pages());
         collapsed.expect("a range of the half");
         Ok(())
     }
@@ -122,7 +123,7 @@ impl Map for Space<'_> {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         };
-        let _ = self.space().visit(&self.memory.platform(), self.range(), each);
+        let _ = self.space().on(&self.memory.platform()).read(|reader| reader.visit(self.range(), each));
         Ok(leaves)
     }
 
@@ -132,13 +133,14 @@ impl Map for Space<'_> {
             leaves += adjacent;
             ControlFlow::Continue(())
         };
-        let _ = self.space().visit_series(&self.memory.platform(), self.range(), each);
+        let _ =
+            self.space().on(&self.memory.platform()).read(|reader| reader.visit_series(self.range(), each));
         Ok(leaves)
     }
 
     fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks> {
         let base = self.start() - OFFSET;
-        Ok(self.space().read(&self.memory.platform(), |reader| {
+        Ok(self.space().on(&self.memory.platform()).read(|reader| {
             let one = |&address: &u64| reader.translate(Va(base + address)).expect("all of it is mapped").0;
             addresses.iter().map(one).sum()
         }))

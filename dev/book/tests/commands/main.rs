@@ -71,7 +71,7 @@ fn log(file: fs::File) {
     let read_only = Mapping::new(pa, Attributes::RAM | Attributes::READ_ONLY);
     cpu.begins(space.root(), "protect", &[Expected::new(va, 1 << 12, Some(read_only))]);
     // SAFETY: the memory is the model's.
-    cpu.done(unsafe { space.protect(&cpu, va, 1, Change::READ_ONLY) }.is_ok());
+    cpu.done(unsafe { space.on(&cpu).protect(va, 1, Change::READ_ONLY) }.is_ok());
     model.finish().expect("no breach");
 }
 

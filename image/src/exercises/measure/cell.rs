@@ -95,8 +95,8 @@ impl<'a> Bench<'a> {
         let (space, platform) = (self.system.space, self.system.platform());
         let pages = bytes >> self.system.geometry.page_shift();
         parking::again(|| match map {
-            Map::Pages => space.split_to_pages(&platform, self.start, pages),
-            Map::Large => space.collapse(&platform, self.start, pages),
+            Map::Pages => space.on(&platform).split_to_pages(self.start, pages),
+            Map::Large => space.on(&platform).collapse(self.start, pages),
         })
     }
 

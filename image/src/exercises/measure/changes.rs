@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicBool;
 use arrayvec::ArrayVec;
 use kernel::measure::spread::spread;
 use kernel_plan::measure::{Cell, Effort, Work};
-use linmap::{Change, ChangeError, Hardware, Leaves, Policy, Va, create, linear_range};
+use linmap::{Change, ChangeError, Hardware, Leaves, Policy, Va, linear_range};
 
 use super::workers::{self, nanoseconds};
 use crate::clock::now;
@@ -73,7 +73,7 @@ impl Changes<'_> {
                 let took = in_a_space(self.system, |space| {
                     let began = now();
                     // SAFETY: no CPU is on these tables.
-                    let created = unsafe { create(space, &self.system.platform(), &memory.layout, leaves) };
+                    let created = unsafe { space.on(&self.system.platform()).create(&memory.layout, leaves) };
                     let took = now().wrapping_sub(began);
                     created.map_err(Wrong::Create)?;
                     Ok(took)
@@ -92,13 +92,13 @@ impl Changes<'_> {
         let System { space, .. } = self.system;
         let platform = self.system.platform();
         // SAFETY: the scratch range has no owner, and nothing writes to it meanwhile.
-        let protect = |change| unsafe { space.protect(&platform, page, 1, change) };
+        let protect = |change| unsafe { space.on(&platform).protect(page, 1, change) };
         let mut samples = [Samples::new(), Samples::new()];
         for _ in 0..self.times(MOST) {
             samples[0].extend(self.timed(|| protect(Change::READ_ONLY)));
             let done = parking::again(|| protect(Change::WRITABLE));
             self.tally.done(done, "a page cannot be made writable");
-            samples[1].extend(self.timed(|| space.collapse(&platform, leaf.va, leaf.pages(self.system))));
+            samples[1].extend(self.timed(|| space.on(&platform).collapse(leaf.va, leaf.pages(self.system))));
         }
         self.tally.expect(
             Leaf::at(self.system, leaf.va) == Some(leaf),
@@ -172,12 +172,12 @@ impl Changes<'_> {
             let keep = repaint::kept(self.system);
             let repainted = parking::again(|| {
                 let began = now();
-                space.repaint(&platform, range, keep.as_slice()).map(|_| now().wrapping_sub(began))
+                space.on(&platform).repaint(range, keep.as_slice()).map(|_| now().wrapping_sub(began))
             });
             samples.extend(self.tally.done(repainted, "the map cannot be repainted").map(nanoseconds));
             space.set_policy(policy);
             for (va, bytes) in self.apart_from_crash(range) {
-                let collapsed = parking::again(|| space.collapse(&platform, va, bytes >> g.page_shift()));
+                let collapsed = parking::again(|| space.on(&platform).collapse(va, bytes >> g.page_shift()));
                 self.tally.done(collapsed, "the repainted map does not collapse");
             }
             let after = report::walked(self.system);

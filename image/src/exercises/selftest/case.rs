@@ -102,37 +102,37 @@ impl Test<'_> {
     }
 
     pub(super) fn stats(&self) -> Stats {
-        self.system.space.stats(&self.system.platform())
+        self.system.space.on(&self.system.platform()).stats()
     }
 
     pub(super) fn protect(&self, span: Span, change: Change) -> Result<(), ChangeError> {
         // SAFETY: the pages are scratch, or were mapped by this test: only probes use them.
         parking::again(|| unsafe {
-            self.system.space.protect(&self.system.platform(), span.va, span.pages, change)
+            self.system.space.on(&self.system.platform()).protect(span.va, span.pages, change)
         })
     }
 
     pub(super) fn set_valid(&self, span: Span, valid: bool) -> Result<(), ChangeError> {
         // SAFETY: as for `protect`.
         parking::again(|| unsafe {
-            self.system.space.set_valid(&self.system.platform(), span.va, span.pages, valid)
+            self.system.space.on(&self.system.platform()).set_valid(span.va, span.pages, valid)
         })
     }
 
     pub(super) fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), ChangeError> {
         // SAFETY: the memory has no owner, and has one memory type wherever it is mapped.
         parking::again(|| unsafe {
-            self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes)
+            self.system.space.on(&self.system.platform()).map(span.va, span.pages, oa, attributes)
         })
     }
 
     pub(super) fn unmap(&self, span: Span) -> Result<(), ChangeError> {
         // SAFETY: as for `protect`.
-        parking::again(|| unsafe { self.system.space.unmap(&self.system.platform(), span.va, span.pages) })
+        parking::again(|| unsafe { self.system.space.on(&self.system.platform()).unmap(span.va, span.pages) })
     }
 
     pub(super) fn collapse(&self, va: Va, pages: u64) -> Result<(), Wrong> {
-        done("collapse", parking::again(|| self.system.space.collapse(&self.system.platform(), va, pages)))
+        done("collapse", parking::again(|| self.system.space.on(&self.system.platform()).collapse(va, pages)))
     }
 
     /// Returns the last page of a span.

@@ -186,7 +186,8 @@ impl Test<'_> {
         let found = outside.map(|va| va.map(Self::probe));
         let size_at = |va| Leaf::at(self.system, va).map_or(0, |l| l.size.bytes());
         let is_large = inside.iter().flatten().any(|va| size_at(*va) != self.page());
-        let split = || parking::again(|| space.split_to_pages(&self.system.platform(), span.va, span.pages));
+        let split =
+            || parking::again(|| space.on(&self.system.platform()).split_to_pages(span.va, span.pages));
         match (space.policy() == Policy::Fixed && is_large, split()) {
             (true, Err(ChangeError::NeedsResize { .. })) => {
                 return expect(self.stats() == before, "a refusal changed something");
@@ -197,7 +198,10 @@ impl Test<'_> {
         Self::judge(&inside, Access::ReadWrite, "after the split")?;
         let in_pages = inside.iter().flatten().all(|va| size_at(*va) == self.page());
         expect(in_pages, "not split into pages")?;
-        let bytes = space.count(&self.system.platform(), (span.va, self.last(span))).bytes(*geometry);
+        let bytes = space
+            .on(&self.system.platform())
+            .read(|reader| reader.count((span.va, self.last(span))))
+            .bytes(*geometry);
         expect(bytes == span.pages * self.page(), "not as many bytes as were split")?;
         let tables = self.stats();
         done("split_to_pages again", split())?;

@@ -18,26 +18,25 @@ use crate::probe::try_read;
 static HIDDEN: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0x5eed);
 
 impl Stress<'_> {
-    /// Makes pages valid or invalid: at once, or with the invalidations left to a flush, one page in the shortest way.
+    /// Makes pages valid or invalid: at once, or with the invalidations left to a flush.
     ///
     /// # Safety
     ///
-    /// As for [`SharedSpace::set_valid`](linmap::SharedSpace::set_valid).
+    /// As for [`Live::set_valid`](linmap::Live::set_valid).
     pub(super) unsafe fn set_valid(&self, pages: &Range<usize>, valid: bool) -> Result<(), ChangeError> {
         let (space, platform) = (&self.system.space, self.system.platform());
         let (va, count) = (self.va(pages.start), pages.len() as u64);
         // SAFETY: the caller's promise.
         unsafe {
             match pages.start % 4 {
-                0 | 1 => return space.set_valid(&platform, va, count, valid),
-                2 if count == 1 => space.set_page_valid(&platform, va, valid)?,
+                0 | 1 => return space.on(&platform).set_valid(va, count, valid),
                 _ => {
                     let change = if valid { Permissions::VALID } else { Permissions::INVALID };
-                    space.change(&platform, va, count, change, ChangeFlags::LATER)?;
+                    space.on(&platform).change(va, count, change, ChangeFlags::LATER)?;
                 }
             }
         }
-        space.flush(&platform, va, count)
+        space.on(&platform).flush(va, count)
     }
 
     /// Returns the memory of pages in the linear map.
@@ -50,7 +49,7 @@ impl Stress<'_> {
     pub(super) fn remake(&self, at: At, pages: &Range<usize>, skewed: bool) {
         let (space, va, count) = (&self.system.space, self.va(pages.start), pages.len() as u64);
         let expected = self.expected_of_split(pages);
-        let pinned = parking::again(|| space.pin(&self.system.platform(), va, count));
+        let pinned = parking::again(|| space.on(&self.system.platform()).pin(va, count));
         self.judge_call(at, (&Operation::Split, pages), expected, pinned);
         if pinned.is_err() {
             return;
@@ -65,7 +64,7 @@ impl Stress<'_> {
         // mapped.
         let result = parking::again(|| unsafe {
             let to = Remake::to(self.oa(pages.start, skewed));
-            space.remake(&self.system.platform(), va, count, to, || {
+            space.on(&self.system.platform()).remake(va, count, to, || {
                 self.model.end(pages.clone(), true);
                 self.probe(at, pages.start);
                 self.model.begin(pages.clone(), Change::Remade { skewed });
@@ -78,7 +77,7 @@ impl Stress<'_> {
             self.model.end(pages.clone(), out.get() && result.is_ok());
         }
         self.judge_call(at, (&Change::Remade { skewed }, pages), expected, result.map_err(ChangeError::from));
-        let unpinned = space.unpin(&self.system.platform(), va, count);
+        let unpinned = space.on(&self.system.platform()).unpin(va, count);
         self.judge_call(at, (&Operation::Collapse, pages), Expected::Done, unpinned);
     }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::R
 use kernel::stress::model::{Model, Page};
 use kernel::stress::step::Pages;
 use kernel::stress::turns::{self, Turns};
-use linmap::{Hardware, Hidden, Hotplug, Pa, Va};
+use linmap::{Hardware, Hidden, Pa, Va};
 
 use crate::console::say;
 use crate::cpu;
@@ -98,7 +98,6 @@ pub(super) struct Stress<'a> {
     /// The address of the pages in the linear map, and their memory.
     pub(super) linear: Va,
     pub(super) memory: Pa,
-    pub(super) hotplug: Hotplug<'a>,
     /// The image's data, if they are hidden.
     pub(super) hidden: Option<Hidden<'a>>,
     /// The frame source refuses pages.
@@ -126,7 +125,6 @@ impl<'a> Stress<'a> {
             pages: Pages { linear: linear as usize, vmalloc: vmalloc as usize },
             linear: system.memory.layout.va(memory)?,
             memory,
-            hotplug: Hotplug::new(system.space, &system.memory.layout),
             hidden: hidden::data(system),
             scarce: AtomicBool::new(false),
             counts: [const { Counts::new() }; cpu::MAX],

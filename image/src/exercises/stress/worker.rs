@@ -11,6 +11,7 @@ use linmap::{Attributes, ChangeError, Entry, Level, MarkedRange, Policy, Va};
 
 use super::state::{At, Counts, MOST_WRONG, Stress};
 use crate::cpu::{self, relax};
+use crate::exercises::hotplug::hotplug;
 use crate::leaf::Leaf;
 use crate::parking;
 
@@ -157,14 +158,14 @@ impl Stress<'_> {
         unsafe {
             match change {
                 Change::Valid | Change::Invalid => self.set_valid(pages, matches!(change, Change::Valid)),
-                Change::Unmap => space.unmap(&platform, va, count),
+                Change::Unmap => space.on(&platform).unmap(va, count),
                 Change::Map { skewed } => {
-                    space.map(&platform, va, count, self.oa(pages.start, skewed), Attributes::RAM)
+                    space.on(&platform).map(va, count, self.oa(pages.start, skewed), Attributes::RAM)
                 }
-                Change::Removed => self.hotplug.remove(&platform, self.ram(pages)),
-                Change::Added => self.hotplug.add(&platform, self.ram(pages)),
+                Change::Removed => hotplug(self.system, &platform).remove(self.ram(pages)),
+                Change::Added => hotplug(self.system, &platform).add(self.ram(pages)),
                 change => match change.permissions() {
-                    Some(permissions) => space.protect(&platform, va, count, permissions),
+                    Some(permissions) => space.on(&platform).protect(va, count, permissions),
                     None => Ok(()),
                 },
             }
@@ -233,7 +234,7 @@ impl Stress<'_> {
     /// Splits pages that this CPU owns.
     fn split(&self, at: At, pages: Range<usize>) {
         let (space, va) = (&self.system.space, self.va(pages.start));
-        let split = || space.split_to_pages(&self.system.platform(), va, pages.len() as u64);
+        let split = || space.on(&self.system.platform()).split_to_pages(va, pages.len() as u64);
         let expected = self.expected_of_split(&pages);
         let result = parking::again(split);
         self.judge_call(at, (&Operation::Split, &pages), expected, result);
@@ -252,22 +253,20 @@ impl Stress<'_> {
 
     /// Returns true if a leaf in use larger than a page maps one of the pages.
     fn has_large(&self, pages: &Range<usize>) -> bool {
-        let found = self.system.space.visit(
-            &self.system.platform(),
-            self.ends(pages),
-            |&linmap::Visited { level, entry, .. }| match entry {
+        let found = self.system.space.on(&self.system.platform()).read(|reader| {
+            reader.visit(self.ends(pages), |&linmap::Visited { level, entry, .. }| match entry {
                 Entry::Leaf(leaf) if leaf.valid && (leaf.contiguous || level != Level::PAGE) => {
                     ControlFlow::Break(())
                 }
                 _ => ControlFlow::Continue(()),
-            },
-        );
+            })
+        });
         found.is_break()
     }
 
     pub(super) fn collapse(&self, at: At, pages: &Range<usize>) {
         let (space, va) = (&self.system.space, self.va(pages.start));
-        let collapse = || space.collapse(&self.system.platform(), va, pages.len() as u64);
+        let collapse = || space.on(&self.system.platform()).collapse(va, pages.len() as u64);
         let result = parking::again(collapse);
         self.judge_call(at, (&Operation::Collapse, pages), Expected::Done, result);
     }
@@ -276,16 +275,18 @@ impl Stress<'_> {
     fn walk(&self, at: At, pages: &Range<usize>) {
         let (space, platform, g) = (&self.system.space, self.system.platform(), self.system.geometry);
         let (range, mut page, mut wrong) = (self.ends(pages), pages.start, None);
-        let _ = space.visit(&platform, range, |&linmap::Visited { va, level, entry, .. }| {
-            let last = va.0 + (g.level_size(level) - 1);
-            let ends_here = matches!(entry, Entry::Leaf(_) | Entry::Hole);
-            while ends_here && page != pages.end && self.va(page).0 <= last {
-                if self.state(page, va, entry) != self.model.at(page) {
-                    wrong.get_or_insert((page, entry));
+        let _ = space.on(&platform).read(|reader| {
+            reader.visit(range, |&linmap::Visited { va, level, entry, .. }| {
+                let last = va.0 + (g.level_size(level) - 1);
+                let ends_here = matches!(entry, Entry::Leaf(_) | Entry::Hole);
+                while ends_here && page != pages.end && self.va(page).0 <= last {
+                    if self.state(page, va, entry) != self.model.at(page) {
+                        wrong.get_or_insert((page, entry));
+                    }
+                    page += 1;
                 }
-                page += 1;
-            }
-            ControlFlow::Continue(())
+                ControlFlow::Continue(())
+            })
         });
         if let Some((page, entry)) = wrong {
             let (va, state) = (self.va(page), self.model.at(page));
@@ -294,10 +295,10 @@ impl Stress<'_> {
             self.found_wrong(at, format_args!("a walk ended at {}", self.va(page)));
         }
         let region = MarkedRange { range, start: "start", end: "end" };
-        if space.dump(&platform, region, &mut Nowhere).is_err() {
+        if space.on(&platform).read(|reader| reader.dump(region, &mut Nowhere)).is_err() {
             self.found_wrong(at, format_args!("a dump to nowhere broke off"));
         }
-        let counted = space.count(&platform, range).bytes(g);
+        let counted = space.on(&platform).read(|reader| reader.count(range)).bytes(g);
         let mapped = pages.clone().filter(|page| self.model.at(*page) != Page::Hole).count();
         if counted < self.bytes(mapped) {
             self.found_wrong(at, format_args!("{counted} bytes counted where {mapped} pages are mapped"));

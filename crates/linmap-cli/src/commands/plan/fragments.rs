@@ -147,7 +147,7 @@ fn pieces<'r>(
 mod tests {
     use super::*;
     use linmap::host::HostMemory;
-    use linmap::{Change, Granule, Half, OaFormat, Pa, Policy, Rodata, SharedSpace, Tree, Va, create};
+    use linmap::{Change, Granule, Half, OaFormat, Pa, Policy, Rodata, SharedSpace, Tree, Va};
 
     /// A map in live tables, changed by a kernel's operations.
     struct Live {
@@ -163,26 +163,26 @@ mod tests {
             let space = SharedSpace::adopt(empty);
             space.set_policy(Policy::Live);
             // SAFETY: no CPU uses these tables.
-            unsafe { create(&space, &memory.platform(), layout, Leaves::Largest) }.expect("a map");
+            unsafe { space.on(&memory.platform()).create(layout, Leaves::Largest) }.expect("a map");
             Self { space, memory }
         }
 
         fn change(&self, pages: &BTreeSet<u64>, change: Change) {
             for page in pages {
                 // SAFETY: no CPU uses these tables.
-                let changed = unsafe { self.space.protect(&self.memory.platform(), Va(*page), 1, change) };
+                let changed = unsafe { self.space.on(&self.memory.platform()).protect(Va(*page), 1, change) };
                 changed.expect("changed");
             }
         }
 
         fn collapse(&self, pages: &BTreeSet<u64>) {
             for page in pages {
-                self.space.collapse(&self.memory.platform(), Va(*page), 1).expect("collapsed");
+                self.space.on(&self.memory.platform()).collapse(Va(*page), 1).expect("collapsed");
             }
         }
 
         fn stats(&self) -> Stats {
-            self.space.stats(&self.memory.platform())
+            self.space.on(&self.memory.platform()).stats()
         }
     }
 

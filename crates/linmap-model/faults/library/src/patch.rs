@@ -123,6 +123,12 @@ impl<G: Guard> LiveVisitor<G> for OutOrBack",
         call.unclaim();
         call.claim_all(once(span))?;
     }",
+    /// Several ranges are claimed again after they were surveyed.
+    ClaimsAfterSurvey: "let survey = surveyed(call, operation.change(), spans)?;" => "let survey = surveyed(call, operation.change(), spans)?;
+        if FAULT && pass == Pass::Change {
+            call.unclaim();
+            call.claim_all(spans.iter().copied())?;
+        }",
     /// An area is claimed without its aliases.
     AliasesNotClaimed: "chain(with.iter().copied())" => "chain(with.iter().copied().filter(|_| !FAULT))",
     /// In several holds, the translations of a side stay in the TLBs when the other side changes.
@@ -170,6 +176,7 @@ impl Patch {
         Self::TableUnagreed,
         Self::TableNotAwaited,
         Self::ClaimAfterSurvey,
+        Self::ClaimsAfterSurvey,
         Self::AliasesNotClaimed,
         Self::SideNotFinished,
         Self::LooksBeforeLock,

@@ -32,14 +32,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use linmap::host::HostMemory;
 use linmap::mistakes::{Patch, switch_on};
 use linmap::{
-    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved, SharedSpace,
-    Tree, Va,
+    Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved,
+    SharedSpace, Tree, Va,
 };
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, MaxSteps, Runner};
 
 use aliased::Set;
-use operation::{Operation, What};
+use operation::{List, Operation, What};
 use scene::{AREA, BLOCK, BORDER, HOLE, NEXT_BLOCK, OFFSET, Scene, Step, does, far, on};
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
@@ -56,6 +56,8 @@ const BORDER_IN_PAGES: [Operation; 1] = [on(BORDER - 512, 1024, What::SplitToPag
 fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
     let across = does(BORDER - 3, 6, READ_ONLY);
     let long = does(BLOCK, 512, READ_ONLY);
+    let apart = List { stride: 3, reverse: false, twice: false };
+    let apart = does(BLOCK + 1, 12, What::ChangePages(Change::READ_ONLY, ChangeFlags::empty(), apart));
     let area = does(AREA, 5, What::Aliased(Set::ReadOnly, OFFSET));
     let one = does(BLOCK + 203, 1, INVALID);
     vec![
@@ -73,6 +75,7 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
         (Patch::TableUnagreed, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "LostUpdate"),
         (Patch::TableNotAwaited, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "NotVisible"),
         (Patch::ClaimAfterSurvey, [long, does(BLOCK + 100, 2, What::Unmap)], &IN_PAGES, "Translation"),
+        (Patch::ClaimsAfterSurvey, [apart, does(BLOCK + 4, 1, What::Unmap)], &IN_PAGES, "Translation"),
         (Patch::AliasesNotClaimed, [area, does(BLOCK + 9, 1, What::Unmap)], &[], "NowhereWritable"),
         (Patch::SideNotFinished, [area, Step::Visits], &[], "WritableAlias"),
         (Patch::LooksBeforeLock, [does(BLOCK + 190, 40, READ_ONLY), one], &IN_PAGES, "Stale"),
@@ -131,12 +134,12 @@ fn fewer_tables() -> bool {
         let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         // SAFETY: no CPU uses these tables.
-        unsafe { space.map(&platform, start, 2 << 18, Pa(0), Attributes::RAM) }.expect("tables enough");
+        unsafe { space.on(&platform).map(start, 2 << 18, Pa(0), Attributes::RAM) }.expect("tables enough");
         switch_on(patch);
         let reserved = Reserved::take(&platform, space.most_tables()).expect("pages enough");
         let (va, pages) = (Va(start.0 + (1 << 20)), 1 << 18);
         // SAFETY: the same.
-        let result = unsafe { space.protect(&reserved, va, pages, Change::READ_ONLY) };
+        let result = unsafe { space.on(&reserved).protect(va, pages, Change::READ_ONLY) };
         switch_on(None);
         result
     };

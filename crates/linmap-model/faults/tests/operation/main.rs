@@ -46,8 +46,8 @@ fn take<P: Platform>(
     // SAFETY: the memory is the model's, and the model has no accesses that would fault.
     unsafe {
         match alone {
-            Some(mut space) => space.take_access_flag(platform, va, pages),
-            None => shared.take_access_flag(platform, va, pages),
+            Some(mut space) => space.on(platform).take_access_flag(va, pages),
+            None => shared.on(platform).take_access_flag(va, pages),
         }
     }
 }

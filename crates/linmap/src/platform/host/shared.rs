@@ -31,12 +31,12 @@ use crate::platform::memory::{Frame, Memory};
 ///         let (space, platform) = (&space, &platform);
 ///         // SAFETY: no CPU uses these tables.
 ///         scope.spawn(move || unsafe {
-///             space.map(platform, gigabyte(n), 16, Pa(n << 30), Attributes::RAM).unwrap();
-///             space.protect(platform, gigabyte(n), 1, Change::READ_ONLY).unwrap();
+///             space.on(platform).map(gigabyte(n), 16, Pa(n << 30), Attributes::RAM).unwrap();
+///             space.on(platform).protect(gigabyte(n), 1, Change::READ_ONLY).unwrap();
 ///         });
 ///     }
 /// });
-/// assert_eq!(space.stats(&platform), space.count(&platform, (gigabyte(0), gigabyte(2))));
+/// assert_eq!(space.on(&platform).stats(), space.on(&platform).read(|reader| reader.count((gigabyte(0), gigabyte(2)))));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -112,6 +112,6 @@ fn a_cut_costs_a_barrier() {
         let steps = world.steps();
         let [Dsb(Ishst), rest @ ..] = &steps[..] else { panic!("{steps:x?}") };
         assert_eq!(batches(rest).0.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1], "{g:?}");
-        assert!(world.space.changes(&world.platform()).splits >= 1, "{g:?}");
+        assert!(world.space.on(&world.platform()).changes().splits >= 1, "{g:?}");
     }
 }

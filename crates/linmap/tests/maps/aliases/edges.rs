@@ -78,7 +78,7 @@ fn a_page_that_is_an_alias_too_changes_once() {
         let (platform, space) = (world.platform(), &world.space);
         let (page, first) = (g.page_size(), world.offset);
         let at = |n: u64| Va(first + n * page);
-        let attributes = |n: u64| match space.entry(&platform, at(n)) {
+        let attributes = |n: u64| match space.on(&platform).read(|reader| reader.entry(at(n))) {
             Some((_, _, Entry::Leaf(leaf))) => leaf.attributes,
             other => panic!("{other:?}"),
         };
@@ -86,15 +86,15 @@ fn a_page_that_is_an_alias_too_changes_once() {
         world.map(at(11).0, 10 * page, 2, Attributes::RAM);
         // SAFETY: no CPU uses these tables.
         unsafe {
-            space.protect(&platform, at(10), 3, Change::READ_ONLY).expect("mapped");
-            space.protect(&platform, at(10), 1, Change::WRITABLE).expect("mapped");
+            space.on(&platform).protect(at(10), 3, Change::READ_ONLY).expect("mapped");
+            space.on(&platform).protect(at(10), 1, Change::WRITABLE).expect("mapped");
             let (writable, read_only) = (attributes(10), attributes(11));
-            space.protect(&platform, at(10), 1, Change::READ_ONLY).expect("mapped");
-            let aliased = Aliased::new(space, first, Rodata::Full);
+            space.on(&platform).protect(at(10), 1, Change::READ_ONLY).expect("mapped");
+            let mut aliased = Aliased::new(space.on(&platform), first, Rodata::Full);
             // The aliases are pages 10 and 11.
-            aliased.set_memory_rw(&platform, at(11), 2).expect("mapped");
+            aliased.set_memory_rw(at(11), 2).expect("mapped");
             assert_eq!([10, 11, 12].map(attributes), [writable; 3], "{g:?}");
-            aliased.set_memory_ro(&platform, at(11), 2).expect("mapped");
+            aliased.set_memory_ro(at(11), 2).expect("mapped");
             assert_eq!([10, 11, 12].map(attributes), [read_only; 3], "{g:?}");
         }
     }
@@ -158,7 +158,7 @@ fn kept_pages_follow() {
                 if in_area { world.area + 2 * g.page_size() } else { world.offset + 22 * g.page_size() };
             let valid = |valid| {
                 // SAFETY: no CPU uses these addresses.
-                unsafe { world.space.set_valid(&world.platform(), Va(kept), 9, valid) }
+                unsafe { world.space.on(&world.platform()).set_valid(Va(kept), 9, valid) }
             };
             let before = world.flat();
             valid(false).expect("no reason not to");
@@ -201,9 +201,10 @@ fn arguments_are_those_of_protect() {
             "{g:?}"
         );
         assert!(matches!(world.set(Set::Ro, 0, u64::MAX), Err(ChangeError::OutsideHalf { .. })), "{g:?}");
-        let aliased = Aliased::new(&world.space, world.offset, Rodata::Full);
+        let platform = world.platform();
+        let mut aliased = Aliased::new(world.space.on(&platform), world.offset, Rodata::Full);
         // SAFETY: no CPU uses these addresses.
-        let unaligned = unsafe { aliased.set_memory_ro(&world.platform(), Va(world.area + 8), 1) };
+        let unaligned = unsafe { aliased.set_memory_ro(Va(world.area + 8), 1) };
         assert_eq!(unaligned, Err(ChangeError::Unaligned(Unaligned::Va(Va(world.area + 8)))), "{g:?}");
         assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
     }
@@ -237,14 +238,17 @@ fn the_lower_half_has_no_aliases() {
         let tree = Tree::build(&platform, g, Half::Lower, std::iter::empty()).expect("one page");
         let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
-        let aliased = Aliased::new(&space, world.offset, Rodata::Full);
+        let mut aliased = Aliased::new(space.on(&platform), world.offset, Rodata::Full);
         // SAFETY: no CPU uses these addresses.
         unsafe {
-            space.map(&platform, Va(0), 1 << g.index_bits(), Pa(0), Attributes::RAM).expect("frames enough");
-            assert_eq!(aliased.set_memory_ro(&platform, Va(g.page_size()), 3), Ok(()), "{g:?}");
-            assert_eq!(aliased.set_memory_rw(&platform, Va(g.page_size()), 3), Ok(()), "{g:?}");
+            space
+                .on(&platform)
+                .map(Va(0), 1 << g.index_bits(), Pa(0), Attributes::RAM)
+                .expect("frames enough");
+            assert_eq!(aliased.set_memory_ro(Va(g.page_size()), 3), Ok(()), "{g:?}");
+            assert_eq!(aliased.set_memory_rw(Va(g.page_size()), 3), Ok(()), "{g:?}");
         }
-        assert_eq!(space.changes(&platform).parkings, 0);
+        assert_eq!(space.on(&platform).changes().parkings, 0);
     }
 }
 

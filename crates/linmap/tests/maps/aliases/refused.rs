@@ -26,7 +26,7 @@ fn state(world: &World) -> State {
     let mut tables = Vec::new();
     add_table(world, world.space.root(), world.g.root(), &mut tables);
     let platform = world.platform();
-    let (stats, changes) = (world.space.stats(&platform), world.space.changes(&platform));
+    let (stats, changes) = (world.space.on(&platform).stats(), world.space.on(&platform).changes());
     assert_eq!(tables.len(), world.memory.in_use(), "{:?}: table pages in no tree", world.g);
     State { tables, stats, changes, in_use: world.memory.in_use() }
 }
@@ -89,18 +89,20 @@ fn carry_out(w: &World, operation: &str) -> Result<(), ChangeError> {
         match operation {
             "set_memory_ro" => w.set(Set::Ro, 0, w.pages),
             "set_memory_rox" => w.set(Set::Rox, w.pages / 3, w.pages - w.pages / 3),
-            "protect" => space.protect(platform, at(5), block + 3, Change::READ_ONLY),
-            "protect one page" => space.protect(platform, at(block + 5), 1, Change::READ_ONLY),
-            "set_valid" => space.set_valid(platform, at(7), 2 * block, false),
-            "unmap" => space.unmap(platform, at(9), block),
-            "unmap_all" => space.unmap_all(platform, &[(at(3 * block), 7), (at(block + 1), 1)]),
-            "map" => space.map(platform, Va(w.area + (1 << 34) - 5 * page), 4 * block, Pa(block << 20), RAM),
+            "protect" => space.on(platform).protect(at(5), block + 3, Change::READ_ONLY),
+            "protect one page" => space.on(platform).protect(at(block + 5), 1, Change::READ_ONLY),
+            "set_valid" => space.on(platform).set_valid(at(7), 2 * block, false),
+            "unmap" => space.on(platform).unmap(at(9), block),
+            "unmap_all" => space.on(platform).unmap_all(&[(at(3 * block), 7), (at(block + 1), 1)]),
+            "map" => {
+                space.on(platform).map(Va(w.area + (1 << 34) - 5 * page), 4 * block, Pa(block << 20), RAM)
+            }
             "map beside" => {
                 let first = 3 * block + 7;
-                space.map(platform, at(first), block - 6, Pa(first * page), RAM)
+                space.on(platform).map(at(first), block - 6, Pa(first * page), RAM)
             }
-            "map over something" => space.map(platform, at(3 * block + 7), 2 * block, Pa(0), RAM),
-            "repaint" => match space.repaint(platform, linear_range(w.g), &[]) {
+            "map over something" => space.on(platform).map(at(3 * block + 7), 2 * block, Pa(0), RAM),
+            "repaint" => match space.on(platform).repaint(linear_range(w.g), &[]) {
                 Ok(_) => Ok(()),
                 Err(RepaintError::OutOfFrames { taken }) => Err(ChangeError::OutOfFrames { taken }),
                 Err(RepaintError::CannotPark) => Err(ChangeError::CannotPark),
@@ -109,14 +111,14 @@ fn carry_out(w: &World, operation: &str) -> Result<(), ChangeError> {
             "create" => {
                 let mut ram = [Pa(1 << 44)..Pa((1 << 44) + 5 * page)];
                 let layout = Layout::new(w.g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full);
-                match linmap::create(space, platform, &layout.expect("RAM"), Leaves::Largest) {
+                match space.on(platform).create(&layout.expect("RAM"), Leaves::Largest) {
                     Ok(_) => Ok(()),
                     Err(CreateError::Build(error)) => Err(error.into()),
                     Err(CreateError::Graft(GraftError::Occupied { va })) => Err(ChangeError::Occupied { va }),
                     Err(other) => panic!("{other}"),
                 }
             }
-            _ => space.split_to_pages(platform, at(11), 2 * block + 3),
+            _ => space.on(platform).split_to_pages(at(11), 2 * block + 3),
         }
     }
 }
@@ -136,7 +138,7 @@ fn worlds() -> impl Iterator<Item = World> {
 fn split_some(world: &World) {
     let platform = world.platform();
     for va in [of_linear(world, 3), of_linear(world, world.block() + 9)] {
-        world.space.split_to_pages(&platform, va, 2).expect("frames enough");
+        world.space.on(&platform).split_to_pages(va, 2).expect("frames enough");
     }
 }
 
@@ -288,7 +290,7 @@ fn cpus_that_stop_parking_half_way() {
             }
             assert_eq!((result, world.flat()), (Err(ChangeError::CannotPark), flat.clone()), "{g:?}");
             let (_, _, in_use) = world.leaves();
-            let changes = world.space.changes(&world.platform());
+            let changes = world.space.on(&world.platform()).changes();
             parkings += parks as u64;
             assert_eq!(changes.parkings, parkings, "{g:?}");
             assert_eq!(changes.splits - before.changes.splits, (in_use - before.in_use) as u64, "{g:?}");

@@ -160,7 +160,7 @@ impl<const HOLD: usize> WorldOf<HOLD> {
 
     pub(crate) fn map(&self, va: u64, oa: u64, pages: u64, attributes: Attributes) {
         // SAFETY: no CPU uses these addresses.
-        unsafe { self.space.map(&self.platform(), Va(va), pages, Pa(oa), attributes) }
+        unsafe { self.space.on(&self.platform()).map(Va(va), pages, Pa(oa), attributes) }
             .expect("frames enough");
     }
 
@@ -176,17 +176,18 @@ impl<const HOLD: usize> WorldOf<HOLD> {
         first: u64,
         pages: u64,
     ) -> Result<(), ChangeError> {
-        let (aliased, platform) = (Aliased::new(&self.space, self.offset, rodata), self.platform());
+        let platform = self.platform();
+        let mut aliased = Aliased::new(self.space.on(&platform), self.offset, rodata);
         let va = Va(self.area + first * self.g.page_size());
         // SAFETY: no CPU uses these addresses.
         unsafe {
             match set {
-                Set::Ro => aliased.set_memory_ro(&platform, va, pages),
-                Set::Rw => aliased.set_memory_rw(&platform, va, pages),
-                Set::X => aliased.set_memory_x(&platform, va, pages),
-                Set::Nx => aliased.set_memory_nx(&platform, va, pages),
-                Set::Rox => aliased.set_memory_rox(&platform, va, pages),
-                Set::Valid(valid) => aliased.set_memory_valid(&platform, va, pages, valid),
+                Set::Ro => aliased.set_memory_ro(va, pages),
+                Set::Rw => aliased.set_memory_rw(va, pages),
+                Set::X => aliased.set_memory_x(va, pages),
+                Set::Nx => aliased.set_memory_nx(va, pages),
+                Set::Rox => aliased.set_memory_rox(va, pages),
+                Set::Valid(valid) => aliased.set_memory_valid(va, pages, valid),
             }
         }
     }
@@ -202,24 +203,22 @@ impl<const HOLD: usize> WorldOf<HOLD> {
     }
 
     fn each_leaf(&self, mut each: impl FnMut(Va, Level, Leaf)) {
-        let _ = self.space.visit(
-            &self.platform(),
-            self.all(),
-            |&linmap::Visited { va, level, entry, .. }| {
+        let _ = self.space.on(&self.platform()).read(|reader| {
+            reader.visit(self.all(), |&linmap::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     each(va, level, leaf);
                 }
                 Continue(())
-            },
-        );
+            })
+        });
     }
 
     /// Every leaf, and how many table pages are taken; the counts are those of the tables.
     pub(crate) fn leaves(&self) -> Leaves {
         let mut leaves = Vec::new();
         self.each_leaf(|va, level, leaf| leaves.push((va, level, leaf)));
-        let counted = self.space.count(&self.platform(), self.all());
-        assert_eq!(self.space.stats(&self.platform()), counted, "{:?}", self.g);
+        let counted = self.space.on(&self.platform()).read(|reader| reader.count(self.all()));
+        assert_eq!(self.space.on(&self.platform()).stats(), counted, "{:?}", self.g);
         assert_eq!(self.memory.in_use() as u64, counted.tables, "{:?}", self.g);
         (leaves, counted, self.memory.in_use())
     }
@@ -235,7 +234,7 @@ impl<const HOLD: usize> WorldOf<HOLD> {
 
     pub(crate) fn collapse(&self) {
         let pages = 1 << (self.g.va_bits() - self.g.page_shift());
-        self.space.collapse(&self.platform(), self.all().0, pages).expect("all can collapse");
+        self.space.on(&self.platform()).collapse(self.all().0, pages).expect("all can collapse");
     }
 
     /// Returns the requests to the hardware since the last call.

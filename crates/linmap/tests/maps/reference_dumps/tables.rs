@@ -51,7 +51,7 @@ impl Tables {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut text = String::new();
         let region = MarkedRange::linear_map(self.space.geometry());
-        self.space.dump(&self.memory.platform(), region, &mut text).unwrap();
+        self.space.on(&self.memory.platform()).read(|reader| reader.dump(region, &mut text)).unwrap();
         let lines: Vec<_> = text.lines().map(String::from).collect();
         let [first, inner @ .., last] = lines.as_slice() else { panic!("no lines") };
         assert_eq!(first, "---[ Linear Mapping start ]---");
