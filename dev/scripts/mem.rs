@@ -65,8 +65,7 @@ pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn memset(to: *mut u8, value: i32, bytes: usize) -> *mut u8 {
     let byte = value as u8;
-    let first = (to as usize).wrapping_neg() % WORD;
-    let first = if first < bytes { first } else { bytes };
+    let first = ((to as usize).wrapping_neg() % WORD).min(bytes);
     let words = (bytes - first) / WORD;
     // SAFETY: the caller's promise. The address is that of a word after the first bytes.
     unsafe {

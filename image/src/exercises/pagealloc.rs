@@ -116,7 +116,7 @@ impl Test<'_> {
             self.space.on(&self.system.platform()).change(
                 self.page(n),
                 1,
-                if valid { Change::VALID } else { Change::INVALID },
+                Change::of_validity(valid),
                 ChangeFlags::LATER,
             )
         }

@@ -304,8 +304,7 @@ impl Operation {
                 What::SetValid(valid) => live.set_valid(va, pages, valid)?,
                 What::SetPageValid(valid) => {
                     assert_eq!(pages, 1, "it is of one page");
-                    let change = if valid { Change::VALID } else { Change::INVALID };
-                    live.change(va, 1, change, ChangeFlags::LATER)?;
+                    live.change(va, 1, Change::of_validity(valid), ChangeFlags::LATER)?;
                 }
                 What::Change(change, flags) => live.change(va, pages, change, flags)?,
                 What::ChangePages(change, flags, list) => {

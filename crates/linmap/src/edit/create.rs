@@ -87,6 +87,7 @@ impl<G: Form> Live<'_, G> {
     }
 
     /// Builds the tree of some regions, and moves it into the map.
+    // Inlined, as all that is done with the tree: otherwise it is copied at each step.
     #[inline(always)]
     fn graft_regions(
         &self,

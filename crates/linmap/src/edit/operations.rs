@@ -66,7 +66,7 @@ impl<G: Form> Live<'_, G> {
     /// writable, nor uses pages that become invalid. The platform is that of the tables.
     #[inline]
     pub unsafe fn protect(&mut self, va: Va, pages: u64, change: Change) -> Result<(), ChangeError> {
-        self.begin((va, pages), change, ChangeFlags::empty())
+        begin(self.caller, (va, pages), change, ChangeFlags::empty())
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -83,8 +83,7 @@ impl<G: Form> Live<'_, G> {
     ///
     /// As for [`protect`](Self::protect). Another CPU uses pages that become valid as [`map`](Self::map) says.
     pub unsafe fn set_valid(&mut self, va: Va, pages: u64, valid: bool) -> Result<(), ChangeError> {
-        let change = if valid { Change::VALID } else { Change::INVALID };
-        self.begin((va, pages), change, ChangeFlags::empty())
+        begin(self.caller, (va, pages), Change::of_validity(valid), ChangeFlags::empty())
     }
 
     /// Gives `pages` pages from `va` on allocation tags, by [`MemoryType::NORMAL_TAGGED`], or takes them away, by
@@ -121,8 +120,8 @@ impl<G: Form> Live<'_, G> {
     ///
     /// # Safety
     ///
-    /// As for [`protect`](Self::protect). With `LATER` CPUs may use the old translations until the range has been flushed. The only
-    /// caller of a [`Space`](crate::Space) does so before any other operation on these addresses.
+    /// As for [`protect`](Self::protect). With `LATER` CPUs may use the old translations until the range has been flushed. A
+    /// [`Space`](crate::Space) does not remember that: flush the range before you do anything else with these addresses.
     #[inline]
     pub unsafe fn change(
         &mut self,
@@ -131,12 +130,7 @@ impl<G: Form> Live<'_, G> {
         change: Change,
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
-        self.begin((va, pages), change, flags)
-    }
-
-    #[inline(always)]
-    fn begin(&self, range: Pages, change: Change, flags: ChangeFlags) -> Result<(), ChangeError> {
-        begin(self.caller, range, change, flags)
+        begin(self.caller, (va, pages), change, flags)
     }
 
     /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that

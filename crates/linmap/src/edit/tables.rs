@@ -15,7 +15,7 @@ use crate::platform::Hardware;
 
 /// The facts that are known of live tables without reading them, and the settings of their owner. Both forms of an address space lead here.
 ///
-/// Settings are for what comes after them. While others change the map they may be changed, too.
+/// A setting holds for the operations that begin after it. It can be changed while others change the map.
 #[derive(Debug)]
 pub struct Tables {
     /// The physical address of the root, which changes under the lock.

@@ -119,6 +119,12 @@ impl Change {
         Attributes::from_bits_retain(attributes.bits() & !self.clear | self.set & !VALID)
     }
 
+    /// Returns [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID).
+    #[inline]
+    pub const fn of_validity(valid: bool) -> Self {
+        if valid { Self::VALID } else { Self::INVALID }
+    }
+
     /// Returns true if the leaves are valid afterwards, false if they are invalid, and `None` if they stay as they are.
     pub const fn validity(self) -> Option<bool> {
         if (self.set | self.clear) & VALID == 0 { None } else { Some(self.set & VALID != 0) }
@@ -165,6 +171,7 @@ mod tests {
         assert_eq!(invalid, Ok(Change { set: 1 << 7, clear: 1 }));
         assert_eq!(Change::from_bits(1 << 7, 1 << 7 | 1 << 51), Ok(Change { set: 1 << 7, clear: 1 << 51 }));
         assert_eq!(Change::from_bits(1, 1), Ok(Change::VALID));
+        assert_eq!([true, false].map(Change::of_validity), [Change::VALID, Change::INVALID]);
         assert_eq!(Change::INVALID.and(Change::VALID).validity(), Some(true));
         assert_eq!(Change::INVALID.and(Change::WRITABLE).validity(), Some(false));
         assert_eq!(Change::from_bits(NOT_GLOBAL, 0), Ok(Change::NOT_GLOBAL));

@@ -5,7 +5,7 @@
 //! says how many there are. While one CPU changes the range, others wait, since they may not rely on it before.
 
 use crate::edit::ChangeError;
-use crate::format::{Change, Va};
+use crate::format::Va;
 use crate::plan::{ImageAlias, Layout};
 use crate::platform::Platform;
 use crate::platform::atomic::AtomicU64;
@@ -161,9 +161,8 @@ impl<'s, const LOCKS: usize> Hidden<'s, LOCKS> {
     ///
     /// As for [`Live::set_valid`](crate::Live::set_valid).
     unsafe fn set<P: Platform>(&self, platform: &P, valid: bool) -> Result<(), ChangeError> {
-        let change = if valid { Change::VALID } else { Change::INVALID };
         // SAFETY: the caller's promise.
-        let changed = unsafe { self.space.on(platform).protect(self.va, self.pages, change) };
+        let changed = unsafe { self.space.on(platform).set_valid(self.va, self.pages, valid) };
         let state = match (valid, changed.is_ok()) {
             (true, true) => Self::VALID + 1,
             (false, true) | (true, false) => 0,

@@ -13,9 +13,9 @@
 //! parked in a hold, after they have answered before it ([`Hardware::call`]).
 //!
 //! Readers hold no lock (`reader.rs`). For them and for the walkers of the CPUs each change is a single store. A table is
-//! retired when walkers can no longer reach it (`retired.rs`, `retired.rs`), and given back when readers have left.
+//! retired when walkers can no longer reach it (`retired.rs`), and given back when readers have left.
 //!
-//! A repaint ([`Live::repaint`](Live::repaint)) copies the map in holds of one gigabyte's lock. Changes in between are marked
+//! A repaint ([`Live::repaint`]) copies the map in holds of one gigabyte's lock. Changes in between are marked
 //! (`marks.rs`) and copied again. The CPUs switch to the second tree in a hold of all locks in which no mark is left.
 //!
 //! [`Hardware::call`]: crate::Hardware::call
@@ -92,20 +92,14 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Returns the operations on these tables, for one of the callers who share them, by this platform.
     #[inline(always)]
     pub const fn on<'a, P: Platform>(&'a self, platform: &'a P) -> Live<'a, Hold<'a, P, LOCKS>> {
-        Live { caller: self.caller(platform) }
+        const { assert!(P::LOCKS <= LOCKS, "the platform has more locks than the space has the state of") };
+        Live { caller: Caller { platform, owner: &self.state } }
     }
 
     /// Returns what is known of the tables.
     #[inline(always)]
     pub(crate) const fn tables(&self) -> &Tables {
         &self.state.tables
-    }
-
-    /// Returns one of the callers who share the map.
-    #[inline(always)]
-    pub(crate) const fn caller<'a, P: Platform>(&'a self, platform: &'a P) -> Caller<'a, Hold<'a, P, LOCKS>> {
-        const { assert!(P::LOCKS <= LOCKS, "the platform has more locks than the space has the state of") };
-        Caller { platform, owner: &self.state }
     }
 
     /// Returns the state of the map, for tests of it.

@@ -86,12 +86,7 @@ impl Pages {
                 for valid in [false, true] {
                     space
                         .on(platform)
-                        .change(
-                            va,
-                            1,
-                            if valid { Change::VALID } else { Change::INVALID },
-                            ChangeFlags::LATER,
-                        )
+                        .change(va, 1, Change::of_validity(valid), ChangeFlags::LATER)
                         .expect("a guard's page");
                 }
                 for change in [Change::INVALID, Change::VALID] {

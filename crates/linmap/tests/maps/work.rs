@@ -84,12 +84,7 @@ impl<const HOLD: usize> Map<HOLD> {
         self.note(what, |map, platform| {
             // SAFETY: as above.
             unsafe {
-                map.space.on(platform).change(
-                    map.va(page),
-                    1,
-                    if valid { Change::VALID } else { Change::INVALID },
-                    ChangeFlags::LATER,
-                )
+                map.space.on(platform).change(map.va(page), 1, Change::of_validity(valid), ChangeFlags::LATER)
             }
             .expect("it is mapped");
         });

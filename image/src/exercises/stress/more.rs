@@ -31,7 +31,7 @@ impl Stress<'_> {
             match pages.start % 4 {
                 0 | 1 => return space.on(&platform).set_valid(va, count, valid),
                 _ => {
-                    let change = if valid { Permissions::VALID } else { Permissions::INVALID };
+                    let change = Permissions::of_validity(valid);
                     space.on(&platform).change(va, count, change, ChangeFlags::LATER)?;
                 }
             }
