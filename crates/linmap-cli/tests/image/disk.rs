@@ -13,8 +13,8 @@ pub(crate) const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/
 
 /// EDK2, which knows no earlier start.
 pub(crate) const EDK2: &str = "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd";
-/// The same in flash, and its variables of secure boot with a key for tests.
-const FLASH: &str = "/usr/share/AAVMF/AAVMF_CODE.fd";
+/// The same with secure boot in flash, and its variables with a key for tests. Debian 13 has another without.
+const FLASH: &str = "/usr/share/AAVMF/AAVMF_CODE.snakeoil.fd";
 pub(crate) const SECURE: &str = "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd";
 
 /// A disk, and a copy of the firmware's variables if it keeps any.
