@@ -9,7 +9,9 @@ use core::ops::{ControlFlow, Range};
 
 use arrayvec::ArrayVec;
 use kernel::addresses::{Addresses, Allocation, Bounds, Like};
-use linmap::{Aliased, Attributes, Change, Entry, Pa, Rodata, Va, linear_range};
+use linmap::arch::Entry;
+use linmap::layout::linear_range;
+use linmap::{Aliased, Attributes, Change, Pa, Reason, Rodata, Va};
 
 use crate::lock::Guarded;
 use crate::parking;
@@ -34,7 +36,7 @@ pub(crate) enum Error {
     /// No addresses are left, or too many allocations exist.
     Addresses,
     /// The library refused.
-    Map(linmap::ChangeError),
+    Map(linmap::error::ChangeError),
 }
 
 impl fmt::Display for Error {
@@ -47,8 +49,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl From<linmap::ChangeError> for Error {
-    fn from(e: linmap::ChangeError) -> Self {
+impl From<linmap::error::ChangeError> for Error {
+    fn from(e: linmap::error::ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -57,11 +59,18 @@ impl From<linmap::ChangeError> for Error {
 #[derive(Clone, Copy)]
 pub(crate) struct Area<'a> {
     pub(crate) system: &'a System<'a>,
+    /// By which the leaves that its changes split are counted.
+    reason: Reason,
 }
 
 impl<'a> Area<'a> {
     pub(crate) const fn of(system: &'a System<'a>) -> Self {
-        Self { system }
+        Self { system, reason: Reason::NONE }
+    }
+
+    /// Returns the area for changes with a reason.
+    pub(crate) const fn because(self, reason: Reason) -> Self {
+        Self { reason, ..self }
     }
 
     fn bounds(&self) -> Bounds {
@@ -215,7 +224,7 @@ impl<'a> Area<'a> {
         (start, pages): (Va, u64),
         changed: bool,
         chain: &mut Chain<'_>,
-    ) -> Result<(), linmap::ChangeError> {
+    ) -> Result<(), linmap::error::ChangeError> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
         if changed {
@@ -274,7 +283,7 @@ impl<'a> Area<'a> {
         let _ = space.on(&self.system.platform()).read(|reader| {
             reader.visit_series(
                 (Va(from), Va(end - 1)),
-                |&linmap::Visited { va, level, entry, .. }, entries| {
+                |&linmap::read::Visited { va, level, entry, .. }, entries| {
                     let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
                     let bytes = entries << geometry.level_shift(level);
                     let (first, behind) = (va.0.max(from), (va.0 + bytes).min(end));
@@ -330,11 +339,12 @@ impl<'a> Area<'a> {
     /// Changes permissions of a whole or a part of an allocation, and of its aliases as the library has it.
     pub(crate) fn change(&self, va: Va, pages: u64, what: Permission) -> Result<(), Error> {
         if !TAKEN.with(|addresses| addresses.change(va)) {
-            return Err(Error::Map(linmap::ChangeError::Hole { va }));
+            return Err(Error::Map(linmap::error::ChangeError::Hole { va }));
         }
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
-        let mut aliased = Aliased::new(space.on(&platform), memory.layout.offset(), args.rodata);
+        let mut aliased =
+            Aliased::new(space.on(&platform).because(self.reason), memory.layout.offset(), args.rodata);
         // SAFETY: the pages are the caller's, who uses them as they become; nothing uses them by their aliases.
         parking::again(|| unsafe {
             match what {

@@ -1,8 +1,8 @@
 //! Windows: what happened between two moments, counted exactly. Instructions come from the PMU; barriers and
 //! invalidations are counted in software.
 
-use linmap::Features;
 use linmap::arm64::Uses;
+use linmap::cpu::Features;
 
 use crate::cpus::Counted;
 use crate::{marks, parking, pmu};

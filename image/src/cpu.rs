@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use kernel_plan::cpus::AFFINITY;
 pub(crate) use kernel_plan::cpus::MAX;
-use linmap::Reason;
 
 /// The data of one CPU. The entry code puts its address into TPIDR_EL1 before any Rust runs.
 #[repr(C, align(64))]
@@ -16,8 +15,6 @@ pub(crate) struct PerCpu {
     mpidr: AtomicU64,
     /// A [`State`].
     state: AtomicU8,
-    /// The number of the reason for which it changes the map.
-    reason: AtomicU8,
 }
 
 /// The states of a CPU.
@@ -38,7 +35,6 @@ impl PerCpu {
             index,
             mpidr: AtomicU64::new(0),
             state: AtomicU8::new(if index == 0 { State::Running } else { State::Off } as u8),
-            reason: AtomicU8::new(0),
         }
     }
 }
@@ -63,21 +59,6 @@ pub(crate) fn this() -> &'static PerCpu {
     unsafe { asm!("mrs {}, tpidr_el1", out(reg) own, options(nomem, nostack, preserves_flags)) };
     // SAFETY: it holds the address of an element of `PER_CPU`, a static.
     unsafe { &*own }
-}
-
-/// Returns the reason for which the CPU that runs this changes the map.
-#[inline(always)]
-pub(crate) fn reason() -> Reason {
-    // Masked, so that no branch is left of the check.
-    Reason::new(this().reason.load(Ordering::Relaxed) % Reason::COUNT as u8).unwrap_or_default()
-}
-
-/// Does something for a reason, by which the leaves that it splits are counted.
-pub(crate) fn because<R>(reason: Reason, work: impl FnOnce() -> R) -> R {
-    let before = this().reason.swap(reason.number(), Ordering::Relaxed);
-    let result = work();
-    this().reason.store(before, Ordering::Relaxed);
-    result
 }
 
 /// The number of CPUs that were ever to run, this boot.

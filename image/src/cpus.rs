@@ -3,8 +3,10 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use linmap::arch::Tlbi;
 use linmap::arm64::{Counting, Uses};
-use linmap::{CacheType, Dsb, Geometry, Promise, Tlbi, Va};
+use linmap::cpu::CacheType;
+use linmap::{Dsb, Geometry, Promise, Va};
 
 use crate::cpu;
 

@@ -10,8 +10,8 @@ use kernel::crashkernel::{Refusal, Reserved, Seal, Step};
 use linmap::{Change, Pa, Reason, Va};
 
 use crate::memory::warn_of_lost;
+use crate::parking;
 use crate::system::System;
-use crate::{cpu, parking};
 
 /// The reason why something is not done. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Error {
     /// There is no reservation.
     None,
     Refused(Refusal),
-    Map(linmap::ChangeError),
+    Map(linmap::error::ChangeError),
     /// The frame source has no room for one more range.
     Frames,
 }
@@ -41,8 +41,8 @@ impl From<Refusal> for Error {
     }
 }
 
-impl From<linmap::ChangeError> for Error {
-    fn from(e: linmap::ChangeError) -> Self {
+impl From<linmap::error::ChangeError> for Error {
+    fn from(e: linmap::error::ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -102,7 +102,12 @@ fn pages(system: &System<'_>, range: &Range<Pa>) -> Option<(Va, u64)> {
 }
 
 /// Changes the seal of some memory.
-fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Result<(), linmap::ChangeError> {
+fn change(
+    system: &System<'_>,
+    range: &Range<Pa>,
+    from: Seal,
+    to: Seal,
+) -> Result<(), linmap::error::ChangeError> {
     from.steps(to).try_for_each(|step| match step {
         Step::Protect(change) => protect(system, range, change),
         Step::SetValid(valid) => {
@@ -114,7 +119,7 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
 }
 
 /// Lets pages stay pages, or merge with others.
-fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap::ChangeError> {
+fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap::error::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     let (space, platform) = (system.space, system.platform());
     parking::again(|| {
@@ -122,10 +127,10 @@ fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap:
     })
 }
 
-fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::ChangeError> {
+fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::error::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
-    cpu::because(Reason::CRASH, || {
-        // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
-        parking::again(|| unsafe { system.space.on(&system.platform()).protect(va, pages, change) })
-    })
+    let platform = system.platform();
+    let live = || system.space.on(&platform).because(Reason::CRASH);
+    // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
+    parking::again(|| unsafe { live().protect(va, pages, change) })
 }

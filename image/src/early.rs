@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::plan::Plan;
-use linmap::{Change, ChangeError, Platform, Policy, SharedSpace, Va};
+use linmap::error::ChangeError;
+use linmap::{Change, Platform, Policy, SharedSpace, Va};
 
 use crate::parking;
 use crate::probe::{Fault, try_write};

@@ -5,7 +5,9 @@
 use core::ops::ControlFlow;
 
 use aarch64_cpu::registers::{ELR_EL1, ESR_EL1, FAR_EL1, Readable};
-use linmap::{Descriptor, Entry, Geometry, Level, ReadTables, Slot, Va, Visited, visit};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::read::{ReadTables, Visited, visit};
+use linmap::{Geometry, Slot, Va};
 use spin::mutex::SpinMutex;
 
 use crate::console::{self, say};

@@ -8,7 +8,9 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use kernel_plan::ranges::Ranges;
-use linmap::{BuildError, Descriptor, Frame, Geometry, Half, Memory, Pa, Region, Slot, Tree, Va};
+use linmap::arch::Descriptor;
+use linmap::error::BuildError;
+use linmap::{Frame, Geometry, Half, Memory, Pa, Region, Slot, Tree, Va};
 
 use self::scarce::{Scarcity, first, is_marked, marked, with_first};
 pub(crate) use self::together::Together;

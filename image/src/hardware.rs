@@ -3,11 +3,11 @@
 //! The holder of a lock has interrupts masked, so that no handler waits for what it has interrupted. A CPU that waits
 //! for one answers others that park it, as the holder may.
 
-use linmap::{
-    CannotPark, Dsb, EntryUpdate, Features, Frame, Geometry, Hardware, Memory, Pa, Promise, Reason, Tlbi, Va,
-};
+use linmap::arch::Tlbi;
+use linmap::cpu::Features;
+use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
 
-use crate::cpu::{self, relax};
+use crate::cpu::relax;
 pub(crate) use crate::cpus::{HARDWARE, Kernel, Masked};
 use crate::lock::{Lock, Taken};
 use crate::{limbo, parking};
@@ -86,38 +86,6 @@ pub(crate) fn lock_all() -> AllHeld {
 // - walkers find nothing to write where TCR_EL1.HA and HD are set (`translation`): the upper half expects hardware updates
 //   from its first moment, and what is created has its access flags and is not writable-clean, which `report` checks.
 unsafe impl Hardware for Kernel {
-    const LOCKS: usize = LOCKS;
-    const HOLD: usize = 1024;
-
-    type Held<'h> = Held;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Held {
-        let _interrupts = Masked::new();
-        Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
-    }
-
-    #[inline(always)]
-    fn reason(&self) -> Reason {
-        cpu::reason()
-    }
-
-    fn wait(&self) -> bool {
-        parking::answer_if_asked();
-        relax();
-        true
-    }
-
-    #[inline]
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        limbo::read(work)
-    }
-
-    #[inline]
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        limbo::retire(memory, frame);
-    }
-
     #[inline]
     fn promise(&self) -> Promise {
         self.promised()
@@ -149,5 +117,35 @@ unsafe impl Hardware for Kernel {
     #[inline]
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         self.cpu.tlbi(op, geometry);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Kernel {
+    const LOCKS: usize = LOCKS;
+    const HOLD: usize = 1024;
+
+    type Held<'h> = Held;
+
+    #[inline]
+    fn lock(&self, number: usize) -> Held {
+        let _interrupts = Masked::new();
+        Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
+    }
+
+    fn wait(&self) -> bool {
+        parking::answer_if_asked();
+        relax();
+        true
+    }
+
+    #[inline]
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        limbo::read(work)
+    }
+
+    #[inline]
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        limbo::retire(memory, frame);
     }
 }

@@ -4,7 +4,11 @@
 use core::ops::ControlFlow::Continue;
 use core::ops::Range;
 
-use linmap::{ChangeError, Entry, Hidden, ImageAlias, Pa, Rodata, Va};
+use kernel::views::Hidden;
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
+use linmap::layout::ImageAlias;
+use linmap::{Pa, Rodata, Va};
 
 use crate::system::System;
 

@@ -10,7 +10,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
-use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Registers, Va};
+use linmap::cpu::Registers;
+use linmap::error::BuildError;
+use linmap::{Attributes, Dsb, Geometry, Half, Leaves, Pa, Region, Va};
 
 use crate::cpus::HARDWARE;
 use crate::frames::Frames;

@@ -1,6 +1,7 @@
 //! The leaf that translates an address, as the tables have it.
 
-use linmap::{Entry, LeafSize, Va};
+use linmap::Va;
+use linmap::arch::{Entry, LeafSize};
 
 use crate::system::System;
 

@@ -18,3 +18,4 @@ pub mod rendezvous;
 pub mod sgi;
 pub mod stress;
 pub mod ticks;
+pub mod views;

@@ -76,7 +76,8 @@ use kernel_plan::tasks::{Refusal, Task};
 use kernel_plan::uart::{self, Consoles};
 use kernel_plan::{admit, choice};
 use linmap::arm64::Cpu;
-use linmap::{Decision, Granule, Pa};
+use linmap::policy::Decision;
+use linmap::{Granule, Pa};
 use spin::mutex::SpinMutex;
 
 use crate::console::say;

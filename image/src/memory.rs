@@ -8,7 +8,9 @@ use kernel_plan::choice;
 use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
-use linmap::{Combined, Decision, Features, Geometry, Pa, Policy, Reserved, SharedSpace, Stats};
+use linmap::cpu::Features;
+use linmap::policy::Decision;
+use linmap::{Combined, Geometry, Pa, Policy, Reserved, SharedSpace, Stats};
 
 use crate::boot;
 use crate::counters::{Counters, Window};
@@ -42,7 +44,7 @@ pub(crate) enum NotMapped {
     /// There is no room for its tables.
     Plan(PlanError),
     /// The library refused.
-    Map(linmap::CreateError),
+    Map(linmap::error::CreateError),
 }
 
 impl fmt::Display for NotMapped {
@@ -60,14 +62,14 @@ impl From<PlanError> for NotMapped {
     }
 }
 
-impl From<linmap::BuildError> for NotMapped {
-    fn from(e: linmap::BuildError) -> Self {
+impl From<linmap::error::BuildError> for NotMapped {
+    fn from(e: linmap::error::BuildError) -> Self {
         Self::Map(e.into())
     }
 }
 
-impl From<linmap::CreateError> for NotMapped {
-    fn from(e: linmap::CreateError) -> Self {
+impl From<linmap::error::CreateError> for NotMapped {
+    fn from(e: linmap::error::CreateError) -> Self {
         Self::Map(e)
     }
 }
@@ -119,7 +121,7 @@ pub(crate) fn bring_up(
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
-        return Err(linmap::BuildError::OutOfRange { va: linmap::Va(reach) }.into());
+        return Err(linmap::error::BuildError::OutOfRange { va: linmap::Va(reach) }.into());
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use linmap::Features;
+use linmap::cpu::Features;
 
 /// INST_RETIRED.
 const INSTRUCTIONS: u64 = 8;

@@ -1,6 +1,9 @@
 //! The linear map in pages, for a CPU that might abort where a leaf is split live. All else continues meanwhile.
 
-use linmap::{Entry, RepaintError, Va, linear_range};
+use linmap::Va;
+use linmap::arch::Entry;
+use linmap::error::RepaintError;
+use linmap::layout::linear_range;
 
 use crate::hardware::HARDWARE;
 use crate::parking;

@@ -4,7 +4,9 @@ use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::machine::Machine;
 use kernel_plan::plan::Plan;
-use linmap::{BbmPromise, Combined, Decision, Features, Geometry, Pa, SharedSpace, Stats};
+use linmap::cpu::{BbmPromise, Features};
+use linmap::policy::Decision;
+use linmap::{Combined, Geometry, Pa, SharedSpace, Stats};
 use spin::mutex::SpinMutex;
 
 use crate::counters::{Counters, Window};

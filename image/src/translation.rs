@@ -2,7 +2,8 @@
 
 use aarch64_cpu::registers::{Readable, TCR_EL1, TTBR1_EL1};
 use kernel_plan::choice;
-use linmap::{Features, Geometry, HardwareUpdates, MemoryType, OaFormat, Pa, Registers};
+use linmap::cpu::{Features, HardwareUpdates, Registers};
+use linmap::{Geometry, MemoryType, OaFormat, Pa};
 
 /// Returns TCR_EL1 of the CPU that runs this, with the physical address size of another one, and what its walkers write.
 pub(crate) fn tcr_for(geometry: Geometry, cpu: &Features) -> u64 {

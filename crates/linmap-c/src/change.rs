@@ -2,7 +2,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use linmap::{Change, ChangeError, ChangeFlags, Pa, RepaintError, SplitCost, Va};
+use linmap::error::{ChangeError, RepaintError};
+use linmap::{Change, ChangeFlags, Pa, SplitCost, Va};
 
 use crate::create::{policy, promise};
 use crate::errno::{
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn linmap_change(
     let work = |map: &Map, kernel: &Kernel| {
         let (change, manner) = change_of(set, clear, flags)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { map.space.on(kernel).change(Va(va), pages, change, manner) }?)
+        Ok(unsafe { map.on(kernel).change(Va(va), pages, change, manner) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, flags & !OF_CHANGES, work) }
@@ -140,7 +141,7 @@ pub unsafe extern "C" fn linmap_change_pages(
         };
         let pages = addresses.iter().map(|&va| Va(va));
         // SAFETY: the caller's promise.
-        Ok(unsafe { map.space.on(kernel).change_pages(pages, change, manner) }?)
+        Ok(unsafe { map.on(kernel).change_pages(pages, change, manner) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, flags & !OF_CHANGES, work) }
@@ -155,7 +156,7 @@ pub unsafe extern "C" fn linmap_change_pages(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linmap_flush(map: *mut Linmap, va: u64, pages: u64) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { on(map, 0, |map, kernel| Ok(map.space.on(kernel).flush(Va(va), pages)?)) }
+    unsafe { on(map, 0, |map, kernel| Ok(map.on(kernel).flush(Va(va), pages)?)) }
 }
 
 /// Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
@@ -179,7 +180,7 @@ pub unsafe extern "C" fn linmap_map(
     let work = |map: &Map, kernel: &Kernel| {
         let attributes = self::attributes(attributes)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { map.space.on(kernel).map(Va(va), pages, Pa(pa), attributes) }?)
+        Ok(unsafe { map.on(kernel).map(Va(va), pages, Pa(pa), attributes) }?)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, flags, work) }
@@ -194,7 +195,7 @@ pub unsafe extern "C" fn linmap_map(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linmap_unmap(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { on(map, flags, |map, kernel| Ok(map.space.on(kernel).unmap(Va(va), pages)?)) }
+    unsafe { on(map, flags, |map, kernel| Ok(map.on(kernel).unmap(Va(va), pages)?)) }
 }
 
 /// Splits `pages` pages from va on into pages that are in no contiguous run. Translations stay as they are. Returns 0 or a
@@ -206,7 +207,7 @@ pub unsafe extern "C" fn linmap_unmap(map: *mut Linmap, va: u64, pages: u64, fla
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linmap_split(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { on(map, flags, |map, kernel| Ok(map.space.on(kernel).split_to_pages(Va(va), pages)?)) }
+    unsafe { on(map, flags, |map, kernel| Ok(map.on(kernel).split_to_pages(Va(va), pages)?)) }
 }
 
 /// Returns to the largest leaves where `pages` pages from va on, with their neighbours in the same tables, are uniform.
@@ -219,7 +220,7 @@ pub unsafe extern "C" fn linmap_split(map: *mut Linmap, va: u64, pages: u64, fla
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linmap_collapse(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { on(map, flags, |map, kernel| Ok(map.space.on(kernel).collapse(Va(va), pages)?)) }
+    unsafe { on(map, flags, |map, kernel| Ok(map.on(kernel).collapse(Va(va), pages)?)) }
 }
 
 /// Maps everything in `range`, which consists of whole entries of the root, in pages, although no live leaf changes its size:
@@ -256,7 +257,7 @@ pub unsafe extern "C" fn linmap_repaint(
             let LinmapRange { first, last } = unsafe { *kept.add(n) };
             *to = (Va(first), Va(last));
         }
-        map.space.on(kernel).repaint((Va(range.first), Va(range.last)), &ranges[..count])?;
+        map.on(kernel).repaint((Va(range.first), Va(range.last)), &ranges[..count])?;
         Ok(())
     };
     // SAFETY: the caller's promise.
@@ -303,8 +304,7 @@ pub unsafe extern "C" fn linmap_stats(map: *mut Linmap, stats: *mut LinmapStats)
         return -LINMAP_EINVAL;
     }
     let work = |map: &Map, kernel: &Kernel| {
-        let (found, changes, geometry) =
-            (map.space.on(kernel).stats(), map.space.on(kernel).changes(), map.geometry());
+        let (found, changes, geometry) = (map.on(kernel).stats(), map.on(kernel).changes(), map.geometry());
         let mut leaves = [LinmapLeaves::default(); LINMAP_LEAF_SIZES];
         for (leaves, size) in leaves.iter_mut().zip(geometry.leaf_sizes().iter()) {
             let count = found.descriptors(*size) / size.descriptors();

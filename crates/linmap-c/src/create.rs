@@ -4,7 +4,8 @@ use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, TableAttributes, Tree, Va};
+use linmap::arch::TableAttributes;
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, Tree, Va};
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY, Shared};

@@ -1,6 +1,8 @@
 //! Which error becomes which number. The numbers are Linux's.
 
-use linmap::{AdoptError, BuildError, ChangeError, CreateError, GeometryError, GraftError, RepaintError};
+use linmap::error::{
+    AdoptError, BuildError, ChangeError, CreateError, GeometryError, GraftError, RepaintError,
+};
 
 /// An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
 /// order, unknown flags or bits, a pointer is null or not aligned, or the map was not initialised.

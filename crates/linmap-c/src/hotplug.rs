@@ -72,5 +72,5 @@ unsafe fn hotplug<'a>(
     // The last address may be the last of all.
     let end = oa.0.checked_add(bytes).ok_or(Invalid)?;
     let offset = va.0.wrapping_sub(oa.0);
-    Ok((Hotplug::of(map.space.on(kernel), offset, oa..Pa(end), attributes).with_leaves(leaves), oa..Pa(end)))
+    Ok((Hotplug::of(map.on(kernel), offset, oa..Pa(end), attributes).with_leaves(leaves), oa..Pa(end)))
 }

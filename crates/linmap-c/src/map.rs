@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{Geometry, Reason, SharedSpace};
+use linmap::{Geometry, Hold, Live, Reason, SharedSpace};
 
 use crate::errno::Invalid;
 use crate::platform::Kernel;
@@ -65,6 +65,12 @@ impl Map {
         let kernel =
             Kernel::new(self.geometry(), self.offset.load(Relaxed), self.promise.load(Relaxed), may_wait);
         Ok(kernel.with_reason(reason(flags)))
+    }
+
+    /// Returns the operations on the map for a call.
+    #[inline]
+    pub(crate) const fn on<'a>(&'a self, kernel: &'a Kernel) -> Live<'a, Hold<'a, Kernel, LINMAP_LOCKS>> {
+        self.space.on(kernel).because(kernel.reason())
     }
 
     pub(crate) fn geometry(&self) -> Geometry {

@@ -2,9 +2,9 @@
 
 use core::ptr::with_exposed_provenance_mut;
 
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Level, Memory, Pa, Promise, Reason,
-    Slot, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Reason, Sharing, Slot, Va,
 };
 
 use crate::callbacks;
@@ -92,6 +92,11 @@ impl Kernel {
 }
 
 impl<T> Kernel<T> {
+    /// Returns the reason of the changes.
+    pub(crate) const fn reason(&self) -> Reason {
+        self.reason
+    }
+
     /// Returns true if the kernel promises that it parks CPUs.
     pub(crate) const fn parks(&self) -> bool {
         self.promise & LINMAP_PARKS != 0
@@ -174,32 +179,6 @@ impl Drop for Held {
 // - `linmap_park` parks CPUs as the header says, where the kernel promises that it can;
 // - the header says what TCR_EL1.HA and HD demand.
 unsafe impl<T: 'static> Hardware for Kernel<T> {
-    const LOCKS: usize = LINMAP_LOCKS;
-
-    type Held<'h> = Held;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Held {
-        let number = number as u32;
-        // SAFETY: the library takes locks in the order of their numbers.
-        unsafe { callbacks::linmap_lock(number) };
-        Held(number)
-    }
-
-    fn reason(&self) -> Reason {
-        self.reason
-    }
-
-    fn wait(&self) -> bool {
-        // SAFETY: no lock is held, by the contract of this method.
-        self.may_wait && unsafe { callbacks::linmap_wait() }
-    }
-
-    fn retire(&self, _: &impl Memory, frame: Frame) {
-        // SAFETY: the page came from the kernel, and no CPU walks it any more.
-        unsafe { callbacks::linmap_table_retire(frame.into_pa().0) };
-    }
-
     #[inline]
     fn promise(&self) -> Promise {
         Promise {
@@ -245,6 +224,31 @@ unsafe impl<T: 'static> Hardware for Kernel<T> {
     }
 }
 
+// SAFETY: as above.
+unsafe impl<T: 'static> Sharing for Kernel<T> {
+    const LOCKS: usize = LINMAP_LOCKS;
+
+    type Held<'h> = Held;
+
+    #[inline]
+    fn lock(&self, number: usize) -> Held {
+        let number = number as u32;
+        // SAFETY: the library takes locks in the order of their numbers.
+        unsafe { callbacks::linmap_lock(number) };
+        Held(number)
+    }
+
+    fn wait(&self) -> bool {
+        // SAFETY: no lock is held, by the contract of this method.
+        self.may_wait && unsafe { callbacks::linmap_wait() }
+    }
+
+    fn retire(&self, _: &impl Memory, frame: Frame) {
+        // SAFETY: the page came from the kernel, and no CPU walks it any more.
+        unsafe { callbacks::linmap_table_retire(frame.into_pa().0) };
+    }
+}
+
 #[cfg(target_arch = "aarch64")]
 mod cpu {
     use linmap::Dsb;
@@ -283,7 +287,7 @@ fn tlbi(op: Tlbi, geometry: Geometry) {
 
 #[cfg(any(not(target_arch = "aarch64"), feature = "tlbi-callback"))]
 fn tlbi(op: Tlbi, geometry: Geometry) {
-    use linmap::Scope;
+    use linmap::arch::Scope;
     let (va, bytes, scope) = match op {
         Tlbi::All => (0, u64::MAX, Scope::AnyLevel),
         Tlbi::Page(va, scope) => (va.0, geometry.page_size(), scope),

@@ -1,6 +1,7 @@
 //! The regions of a caller as the library's, once they are checked.
 
-use linmap::{Attributes, BuildError, Geometry, Half, Leaves, Pa, Region, Va};
+use linmap::error::BuildError;
+use linmap::{Attributes, Geometry, Half, Leaves, Pa, Region, Va};
 
 use crate::errno::Invalid;
 use crate::types::{LINMAP_PAGES, LinmapRegion};

@@ -6,7 +6,9 @@
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use kernel_plan::bootargs::{Bbml2, BootArgs, Reservation};
-use linmap::{Granule, ImageAlias, Rodata, SplitFallback};
+use linmap::layout::ImageAlias;
+use linmap::policy::SplitFallback;
+use linmap::{Granule, Rodata};
 
 use crate::choices::{choice, one_of};
 use crate::size::{Size, SizeError};

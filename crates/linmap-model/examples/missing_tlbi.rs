@@ -2,10 +2,11 @@
 //!
 //! `cargo run -p linmap-model --example missing_tlbi`
 
-use linmap::{
-    Attributes, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Level, SharedSpace,
-};
-use linmap::{Memory, OaFormat, Pa, Run, Scope, Slot, Tlbi, Tree, Va};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
+use linmap::arch::{Scope, Tlbi};
+use linmap::layout::Run;
+use linmap::{Attributes, Dsb, Geometry, Granule, Half, Hardware, SharedSpace};
+use linmap::{Memory, OaFormat, Pa, Slot, Tree, Va};
 use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 
 /// The code under test: makes the page at `va`, which `slot` maps, read-only.

@@ -1,6 +1,7 @@
 //! A leaf as a TLB holds it, and the reasons why it may not hold two of them together.
 
-use linmap::{Attributes, Geometry, Leaf, Level, MemoryType};
+use linmap::arch::{Leaf, Level};
+use linmap::{Attributes, Geometry, MemoryType};
 
 use crate::stage2;
 

@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use linmap::{Attributes, Geometry, Pa, Run, Va};
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, Pa, Va};
 use serde::{Deserialize, Serialize};
 
 use crate::json::{hex, is_yes, maybe_hex, yes};

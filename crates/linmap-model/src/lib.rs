@@ -92,7 +92,7 @@
 //!
 //! The nT bit and BBM level 1 have no effect: like `linmap`, the model takes a CPU that may raise a TLB conflict abort
 //! for one that does. A table that replaces another counts as a change of size, on which a CPU that never aborts does
-//! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::Descriptor::transition` asks for
+//! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::arch::Descriptor::transition` asks for
 //! break-before-make there, to be on the safe side. A change of the output address always needs break-before-make, even
 //! where D8.17.1 RWHZWS permits it because both pages are read-only and have the same contents.
 #![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]

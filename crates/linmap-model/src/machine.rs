@@ -452,7 +452,7 @@ impl Machine {
             level: g.root(),
             va: g.base(half),
             space: Space::HOME,
-            limits: linmap::TableLimits::empty(),
+            limits: linmap::arch::TableLimits::empty(),
         }
     }
 }

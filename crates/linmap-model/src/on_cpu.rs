@@ -6,9 +6,10 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
+use linmap::arch::{Descriptor, Instruction, Tlbi};
+use linmap::layout::Run;
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise,
-    Run, Slot, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 
 use crate::{Barrier, CpuId, Event, Expected, Model, Register, Tlb};
@@ -258,34 +259,6 @@ const fn base_register(root: Pa) -> u64 {
 // - a page that is retired while readers are in their sections is given back when the last of them has ended;
 // - `park` takes every CPU off the map through the empty table, in the order that the machine judges.
 unsafe impl<'m> Hardware for OnCpu<'m> {
-    type Held<'h>
-        = Held<'m>
-    where
-        Self: 'h;
-
-    fn lock(&self, _: usize) -> Held<'m> {
-        let may = self.model.lock().machine.locks(self.cpu);
-        self.model.report(may);
-        let holder = *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(
-            holder != Some(thread::current().id()),
-            "the lock is taken twice: on a CPU that waits for ever"
-        );
-        self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _reading = self.begins_to_read();
-        work()
-    }
-
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        let now = self.model.lock().grace.retire(frame);
-        if let Some(frame) = now {
-            memory.give(frame);
-        }
-    }
-
     fn promise(&self) -> Promise {
         let inner = self.model.lock();
         let cores = &inner.machine.setup().cores;
@@ -350,5 +323,36 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             Instruction::Vale1is => Tlb::Vale1is,
         };
         self.step(Event::Tlbi { cpu: self.cpu, op, operand });
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'m> Sharing for OnCpu<'m> {
+    type Held<'h>
+        = Held<'m>
+    where
+        Self: 'h;
+
+    fn lock(&self, _: usize) -> Held<'m> {
+        let may = self.model.lock().machine.locks(self.cpu);
+        self.model.report(may);
+        let holder = *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            holder != Some(thread::current().id()),
+            "the lock is taken twice: on a CPU that waits for ever"
+        );
+        self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _reading = self.begins_to_read();
+        work()
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        let now = self.model.lock().grace.retire(frame);
+        if let Some(frame) = now {
+            memory.give(frame);
+        }
     }
 }

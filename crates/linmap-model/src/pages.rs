@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use linmap::{Descriptor, Entry, Geometry, Level};
+use linmap::Geometry;
+use linmap::arch::{Descriptor, Entry, Level};
 
 pub(crate) use crate::place::Place;
 use crate::{CpuId, Setup, stage2};

@@ -1,6 +1,6 @@
 //! The place of a table in a tree.
 
-use linmap::{Descriptor, Level, TableLimits};
+use linmap::arch::{Descriptor, Level, TableLimits};
 
 use crate::space::Space;
 

@@ -78,7 +78,7 @@ pub struct Setup {
     /// that they have loaded. `None`: tables are accessed outside of any map.
     pub table_offset: Option<u64>,
     /// The offset from a physical address to its address in the linear map, wrapping, as far as that is in
-    /// [`linear_range`](linmap::linear_range). If it is given, a page that is
+    /// [`linear_range`](linmap::layout::linear_range). If it is given, a page that is
     /// read-only by another address must be read-only in the linear map ([`Rule::WritableAlias`](crate::Rule)).
     pub linear_offset: Option<u64>,
     /// True if EL1 may execute memory that it can write. The architecture permits that, so the machine judges it as a

@@ -3,7 +3,8 @@
 //! Bits 5:2 are the memory type itself, bits 7:6 permit to write and to read, bit 11 is FnXS and bits 54:53 are XN
 //! (D8.3.1.2, table D8-53). An announced mapping has these bits where they are in the descriptor.
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf};
+use linmap::arch::{Descriptor, Entry, Leaf};
+use linmap::{Attributes, Geometry};
 
 use crate::Mapping;
 use crate::place::Place;

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use linmap::{Entry, Geometry, Level, TableLimits};
+use linmap::Geometry;
+use linmap::arch::{Entry, Level, TableLimits};
 
 use crate::CpuId;
 use crate::asid::Asid;

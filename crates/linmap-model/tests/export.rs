@@ -2,7 +2,8 @@
 
 use std::process::{Command, Output};
 
-use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa};
 use linmap_model::export::{Inexpressible, Question, Why, casemate, herd};
 use linmap_model::observed::{Observer, Told};
 use linmap_model::{Access, Barrier, CacheOp, Core, Event, Expected, Register, Setup, Tlb, Update, Word};

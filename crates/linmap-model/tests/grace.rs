@@ -1,6 +1,6 @@
 //! Table pages that are retired: they are given back when all have ended who were reading at that moment.
 
-use linmap::{Geometry, Granule, Hardware, Memory, OaFormat};
+use linmap::{Geometry, Granule, Memory, OaFormat, Sharing};
 use linmap_model::{Core, Model, Setup};
 
 fn model() -> Model {

@@ -1,16 +1,17 @@
 //! Tables that others made are taken over while CPUs use them, and handed back when no walker reaches them: judged by the
 //! model at every geometry.
 
+use linmap::arch::Tlbi;
+use linmap::error::BuildError;
 use linmap::{
-    Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy, Region,
-    SharedSpace, Tlbi, Tree, Va,
+    Attributes, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy, Region, SharedSpace, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Rule, Setup};
 use test_support::geometries;
 
 /// The map of another kernel: the third of the largest leaves that a table of level 2 has, and some pages.
 fn region(g: Geometry, half: Half) -> Region {
-    let block = g.level_size(linmap::Level::new(2));
+    let block = g.level_size(linmap::arch::Level::new(2));
     let (va, bytes) = (Va(g.base(half) + 2 * block), block + 5 * g.page_size());
     Region::new(va, Pa(2 * block), bytes, Attributes::RAM)
 }

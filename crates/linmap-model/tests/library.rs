@@ -1,8 +1,11 @@
 //! The library on the model, unchanged: at every geometry, in both halves, with frames running out.
 
+use linmap::arch::Tlbi;
+use linmap::error::{BuildError, CreateError};
+use linmap::layout::Run;
 use linmap::{
-    Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout, Leaves, Memory,
-    OaFormat, Pa, Rodata, Run, SharedSpace, Tlbi, Tree, Va,
+    Attributes, Dsb, Geometry, Granule, Half, Hardware, Layout, Leaves, Memory, OaFormat, Pa, Rodata,
+    SharedSpace, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
@@ -115,7 +118,7 @@ fn a_temporary_map_is_taken_down() {
             va: Va(0x4000_0000),
             oa: Pa(0x4000_0000),
             attributes: Attributes::RAM,
-            level: linmap::Level::new(2),
+            level: linmap::arch::Level::new(2),
             contiguous: false,
             descriptors: 16,
         };

@@ -3,8 +3,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use linmap::arch::Descriptor;
 use linmap::host::HostMemory;
-use linmap::{Descriptor, Frame, Geometry, Granule, Memory, OaFormat, Slot};
+use linmap::{Frame, Geometry, Granule, Memory, OaFormat, Slot};
 use linmap_model::{Core, Event, Model, OnCpu, Setup, Tlb};
 
 fn setup() -> Setup {

@@ -2,9 +2,11 @@
 
 use std::process::{Command, Output, Stdio};
 
+use linmap::arch::{Level, Scope, Tlbi};
+use linmap::layout::Run;
 use linmap::{
-    Attributes, Change, Geometry, Granule, Half, Hardware, Level, Memory, OaFormat, Pa, Policy, Run, Scope,
-    SharedSpace, Tlbi, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, SharedSpace, Tree,
+    Va,
 };
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, ReplayError, Setup, replay};
 use test_support::Log;
@@ -152,11 +154,11 @@ fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
     let mut level = g.root();
     // SAFETY: the memory is the model's.
     unsafe {
-        while let linmap::Entry::Table(child) = cpu.load(slot).decode(g, level) {
+        while let linmap::arch::Entry::Table(child) = cpu.load(slot).decode(g, level) {
             (slot.table, level) = (child, level.next());
         }
         cpu.begins(space.root(), "by hand", &[Expected::new(base, g.page_size(), None)]);
-        cpu.store(slot, linmap::Descriptor::HOLE);
+        cpu.store(slot, linmap::arch::Descriptor::HOLE);
     }
     cpu.dsb(linmap::Dsb::Ishst);
     if with_tlbi {

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
-use linmap::{Geometry, Layout, Leaves, Pa, linear_range};
+use linmap::layout::linear_range;
+use linmap::{Geometry, Layout, Leaves, Pa};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 

@@ -2,7 +2,9 @@
 //!
 //! Addresses count from the start of the linear map.
 
-use linmap::{Geometry, Layout, Leaves, Level, Run, linear_range};
+use linmap::arch::Level;
+use linmap::layout::{Run, linear_range};
+use linmap::{Geometry, Layout, Leaves};
 
 use crate::cpu_core::Core;
 

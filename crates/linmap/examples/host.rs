@@ -19,10 +19,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut live = space.on(&platform);
     // SAFETY: no CPU uses these tables.
     let stats = unsafe { live.create(&layout, Leaves::Largest)? };
-    assert_eq!(stats, live.read(|reader| reader.count(linmap::linear_range(geometry))));
+    assert_eq!(stats, live.read(|reader| reader.count(linmap::layout::linear_range(geometry))));
 
     let mut text = String::new();
-    live.read(|reader| reader.dump(linmap::MarkedRange::linear_map(geometry), &mut text))?;
+    live.read(|reader| reader.dump(linmap::read::MarkedRange::linear_map(geometry), &mut text))?;
     println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
     Ok(())
 }

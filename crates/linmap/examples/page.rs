@@ -1,9 +1,8 @@
 //! The life of a page: mapped in a block, made read-only, invalid, valid again, and part of a block again.
 
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Tree, Va,
-};
+use linmap::{Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Tree, Va};
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
     let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;

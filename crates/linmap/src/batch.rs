@@ -235,7 +235,7 @@ fn complete<I: Issuer>(to: &I) {
 }
 
 /// Issues the additional TLBI and DSB that some CPUs need after a batch
-/// ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
+/// ([`Midr::repeated_tlbi`](crate::cpu::Midr::repeated_tlbi)).
 #[cold]
 fn repeat<I: Issuer>(to: &I) {
     to.hardware().tlbi(Tlbi::Repeat, to.geometry());

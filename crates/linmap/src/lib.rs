@@ -1,8 +1,12 @@
 //! The arm64 kernel linear map: one virtual address for each byte of RAM, in the fewest TLB entries.
 //!
 //! For kernels, hypervisors and firmware: `no_std`, no allocator. Pure functions over values decide the leaves. Tables
-//! are built off line in plain memory and made live by single stores. One trait stands for the CPU. The crate consists
-//! of rooms; each uses only those before it:
+//! are built off line in plain memory and made live by single stores. One trait stands for the CPU.
+//!
+//! The root of the crate has what a kernel names to make and change a map. What it names now and then is in the modules [`arch`],
+//! [`cpu`], [`error`], [`layout`], [`policy`] and [`read`]; [`prelude`] has what it takes to begin.
+//!
+//! The crate consists of rooms; each uses only those before it:
 //!
 //! | room | content |
 //! |---|---|
@@ -49,43 +53,64 @@ mod hotplug;
 mod plan;
 mod platform;
 pub mod prelude;
-mod read;
+pub mod read;
 mod repaint;
 mod share;
 #[cfg(test)]
 mod tests;
 
+/// The definitions of the architecture: descriptors, levels and sizes of leaves, memory types, TLBI operands.
+pub mod arch {
+    pub use crate::format::{
+        Descriptor, Entry, FixedBits, Instruction, Leaf, LeafSize, LeafSizes, Level, Mair, RangePages, Scope,
+        TableAttributes, TableLimits, Tlbi, Transition,
+    };
+}
+
+/// A CPU by its registers: its features, its promise not to abort, its caches, the registers of translation.
+pub mod cpu {
+    pub use crate::platform::{
+        BbmPromise, CacheType, Features, HardwareUpdates, Midr, Registers, RegistersError, RepeatedTlbi,
+        Tcr2, Unsupported,
+    };
+}
+
+/// Reasons of refusals: what it is, where, and what would be right.
+pub mod error {
+    pub use crate::build::BuildError;
+    pub use crate::edit::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};
+    pub use crate::format::{GeometryError, Unaligned};
+    pub use crate::plan::LayoutError;
+    pub use crate::repaint::RepaintError;
+}
+
+/// The parts of a [`Layout`]: what a range of memory is, what the alias of the image is, the leaves of one size in a row.
+pub mod layout {
+    pub use crate::plan::{ImageAlias, Kind, Run, linear_range};
+}
+
+/// The ways in which leaves may change their size, and the reasons: from the promises of the CPUs to a [`Policy`].
+pub mod policy {
+    pub use crate::plan::{Decision, Mode, SplitFallback};
+}
+
 pub use alias::{Aliased, Remaking};
-pub use build::{BuildError, Changes, SplitCost, Tree};
-pub use edit::{
-    AdoptError, Alone, ChangeError, CreateError, Form, GraftError, Live, Reader, RemakeError, Reserved,
-    Space, Tables,
-};
+pub use build::{Changes, SplitCost, Tree};
+pub use edit::{Alone, Form, Live, Reader, Reserved, Space, Tables};
 pub use format::{
-    Attributes, Change, ChangeFlags, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half,
-    Instruction, Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
-    TableAttributes, TableLimits, Tlbi, Transition, Unaligned, Va,
+    Attributes, Change, ChangeFlags, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Remake, Va,
 };
 pub use hotplug::Hotplug;
-pub use plan::{
-    Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,
-    SplitFallback, Stats, linear_range,
-};
+pub use plan::{Layout, Leaves, Policy, Region, Rodata, Stats};
 #[cfg(target_arch = "aarch64")]
 pub use platform::arm64;
 #[cfg(feature = "std")]
 pub use platform::host;
 pub use platform::{
-    BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware,
-    HardwareUpdates, Memory, Midr, OffsetMemory, Platform, Promise, Readers, Reason, Registers,
-    RegistersError, RepeatedTlbi, Section, Slot, Tcr2, Unshared, Unsupported, WithReaders, WithReason,
+    CannotPark, Combined, Dsb, EntryUpdate, Frame, Hardware, Memory, OffsetMemory, Platform, Promise,
+    Readers, Reason, Section, Sharing, Slot, Unshared, WithReaders,
 };
-pub use read::{
-    Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
-    count, count_collapsed, dump, dump_with, visit,
-};
-pub use repaint::RepaintError;
-pub use share::{BlankSpace, Hidden, Hold, SharedSpace};
+pub use share::{BlankSpace, Hold, SharedSpace};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -1,8 +1,13 @@
 //! The types and traits that a kernel needs to make a map: `use linmap::prelude::*`.
 
+pub use crate::arch::Level;
+pub use crate::cpu::{Features, Registers};
+pub use crate::error::{BuildError, ChangeError, CreateError};
+pub use crate::layout::Run;
+pub use crate::policy::{Decision, SplitFallback};
+pub use crate::read::MarkedRange;
 pub use crate::{
-    Attributes, BuildError, Change, ChangeError, Combined, CreateError, Decision, Dsb, Features, Frame,
-    Geometry, Granule, Half, Hardware, Layout, Leaves, Level, Live, MarkedRange, Memory, MemoryType,
-    OaFormat, OffsetMemory, Pa, Platform, Policy, Promise, Region, Registers, Rodata, Run, SharedSpace, Slot,
-    Space, SplitFallback, Stats, Tree, Va,
+    Attributes, Change, Combined, Dsb, Frame, Geometry, Granule, Half, Hardware, Layout, Leaves, Live,
+    Memory, MemoryType, OaFormat, OffsetMemory, Pa, Platform, Policy, Promise, Region, Rodata, SharedSpace,
+    Slot, Space, Stats, Tree, Va,
 };

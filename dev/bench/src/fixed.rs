@@ -10,7 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use linmap::{Granule, Level};
+use linmap::Granule;
+use linmap::arch::Level;
 
 use crate::document::{Document, repository};
 use crate::host::{Case, Operation, Plan, Pool, sample};

@@ -1,6 +1,7 @@
 //! The speed of the model, measured on small random sequences of correct changes.
 
-use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa, Va};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Va};
 use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Register, Setup, Tlb};
 use test_support::Random;
 

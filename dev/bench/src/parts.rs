@@ -2,7 +2,8 @@
 
 use std::io;
 
-use linmap::{Granule, Level};
+use linmap::Granule;
+use linmap::arch::Level;
 
 use crate::counters::{self, EVENTS};
 use crate::document::Document;

@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Pa, Promise};
+use linmap::cpu::{BbmPromise, CacheType, Features};
+use linmap::{Geometry, OaFormat, Pa, Promise};
 
 use crate::bootargs::Bbml2;
 
@@ -73,7 +74,7 @@ pub enum Refusal {
     /// It has no memory with allocation tags.
     Tags,
     /// It may abort, live entries change their size, and the map cannot be put into pages.
-    MayAbort(BbmPromise, linmap::RepaintError),
+    MayAbort(BbmPromise, linmap::error::RepaintError),
     /// There was no memory for its stack and the rest that it starts with.
     NoMemory,
     /// The firmware does not start it.
@@ -213,7 +214,8 @@ pub fn admit(system: &Needs, cpu: &Features, claims: bool) -> Result<Terms, Refu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Granule, Midr};
+    use linmap::Granule;
+    use linmap::cpu::Midr;
     use std::string::ToString;
     use test_support::prelude::*;
 
@@ -356,13 +358,13 @@ mod tests {
         let promise = BbmPromise::MayAbort(2);
         for (refusal, said) in [
             (
-                Refusal::MayAbort(promise, linmap::RepaintError::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(promise, linmap::error::RepaintError::OutOfFrames { taken: 3 }),
                 "has BBM level 2, which may abort, and is not listed as one that never does, and the map cannot \
                  become pages: out of table pages after 3; give the frame source more memory; split=park or \
                  bbml2=off is right for it",
             ),
             (
-                Refusal::MayAbort(BbmPromise::Listed, linmap::RepaintError::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(BbmPromise::Listed, linmap::error::RepaintError::OutOfFrames { taken: 3 }),
                 "is not taken to never abort, and the map cannot become pages: out of table pages after 3; give \
                  the frame source more memory; bbml2=auto takes it so",
             ),

@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use linmap::{Granule, ImageAlias, Rodata, SplitFallback};
+use linmap::layout::ImageAlias;
+use linmap::policy::SplitFallback;
+use linmap::{Granule, Rodata};
 
 use crate::tasks::{Task, TaskInfo};
 

@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use linmap::{Features, Geometry, GeometryError, Granule, OaFormat};
+use linmap::cpu::Features;
+use linmap::error::GeometryError;
+use linmap::{Geometry, Granule, OaFormat};
 
 use crate::bootargs::BootArgs;
 

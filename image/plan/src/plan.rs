@@ -6,7 +6,10 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{Geometry, ImageAlias, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
+use linmap::arch::Level;
+use linmap::error::LayoutError;
+use linmap::layout::ImageAlias;
+use linmap::{Geometry, Layout, Leaves, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
 use crate::note::{Loaded, Note, Obstacle};

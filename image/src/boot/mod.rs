@@ -6,10 +6,13 @@ use core::ops::Range;
 use kernel_plan::choice;
 use kernel_plan::serial::Kind;
 use kernel_plan::uart::{Consoles, FALLBACK};
+use linmap::arch::Level;
 use linmap::arm64::Uses;
+use linmap::cpu::{Features, Registers};
+use linmap::error::BuildError;
 use linmap::{
-    Attributes, BlankSpace, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Level, MemoryType,
-    OaFormat, Pa, Region, Registers, SharedSpace, Tree, Va,
+    Attributes, BlankSpace, Dsb, Geometry, Granule, Half, Leaves, MemoryType, OaFormat, Pa, Region,
+    SharedSpace, Tree, Va,
 };
 
 use crate::cpus::Counted;

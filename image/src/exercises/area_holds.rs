@@ -4,10 +4,9 @@
 //! it, in pages. The pages of one area are in a row. Those of the other one are in level 2 entries of their own, and the
 //! next one is far away.
 
-use linmap::{
-    Aliased, Attributes, Entry, Half, Leaf, Level, Pa, Platform, Policy, Rodata, SharedSpace, Va,
-    linear_range,
-};
+use linmap::arch::{Entry, Leaf, Level};
+use linmap::layout::linear_range;
+use linmap::{Aliased, Attributes, Half, Pa, Platform, Policy, Rodata, SharedSpace, Va};
 
 use super::counted::has_room;
 use super::meter::Meter;

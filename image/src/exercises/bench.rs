@@ -7,7 +7,9 @@
 
 use core::convert::Infallible;
 
-use linmap::{Change, ChangeError, LeafSize, MemoryType, Policy, Remake, Va};
+use linmap::arch::LeafSize;
+use linmap::error::ChangeError;
+use linmap::{Change, MemoryType, Policy, Remake, Va};
 
 use super::counted::counted;
 use super::hot_costs;
@@ -246,7 +248,7 @@ impl Bench<'_> {
             }
         }
         let collapsed = parking::again(|| space.on(&platform).collapse(self.start, pages));
-        let walked = space.on(&platform).read(|reader| reader.count(linmap::linear_range(*g)));
+        let walked = space.on(&platform).read(|reader| reader.count(linmap::layout::linear_range(*g)));
         if let Some(e) = failed.or(collapsed.err()) {
             say!("bench: {e}");
         }

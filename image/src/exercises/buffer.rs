@@ -1,7 +1,8 @@
 //! A buffer of the exercises `retype` and `realm`: pages of the vmalloc area, with pages before and after them that stay as
 //! they are, and their aliases in the linear map.
 
-use linmap::{Aliased, ChangeError, Pa, Remake, RemakeError, Va};
+use linmap::error::{ChangeError, RemakeError};
+use linmap::{Aliased, Pa, Remake, Va};
 
 use super::par::{Translated, translate};
 use super::tally::Tally;

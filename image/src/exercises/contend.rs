@@ -7,7 +7,8 @@
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
-use linmap::{Attributes, Change, Combined, Frame, Hardware, Memory, Va, linear_range};
+use linmap::layout::linear_range;
+use linmap::{Attributes, Change, Combined, Frame, Memory, Sharing, Va};
 
 use super::holds;
 use super::tally::{Share, Tally};

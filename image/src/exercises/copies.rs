@@ -6,7 +6,9 @@
 use core::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use linmap::{Attributes, Entry, Frame, Half, Level, Pa, Run, SharedSpace, Stats, Tree, Va};
+use linmap::arch::{Entry, Level};
+use linmap::layout::Run;
+use linmap::{Attributes, Frame, Half, Pa, SharedSpace, Stats, Tree, Va};
 
 use super::counted::{counted, has_room};
 use super::tally::Tally;
@@ -86,7 +88,7 @@ impl Copies<'_> {
     }
 
     /// Maps runs of so many pages, whose addresses in memory have the bits `flipped`.
-    fn tree(&self, descriptors: u64, flipped: u64) -> Result<Tree, linmap::BuildError> {
+    fn tree(&self, descriptors: u64, flipped: u64) -> Result<Tree, linmap::error::BuildError> {
         let (bytes, memory) = (descriptors << self.system.geometry.page_shift(), self.memory());
         let run = |n| Run {
             va: Va(START.0 + n * bytes),
@@ -184,7 +186,7 @@ impl<'a> Runs<'a> {
         self.found.clear();
         let (found, mut next) = (&mut self.found, Va(LAST.0 + 1));
         let _ = self.space.on(&self.system.platform()).read(|reader| {
-            reader.visit((self.next, LAST), |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit((self.next, LAST), |&linmap::read::Visited { va, level, entry, .. }| {
                 let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
                 let shift = self.system.geometry.level_shift(level);
                 let (contiguous, attributes) = (leaf.contiguous, leaf.attributes);

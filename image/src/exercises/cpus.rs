@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{Attributes, ChangeError, Memory, Stats, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Memory, Stats, Va};
 
 use crate::console::say;
 use crate::cpu;

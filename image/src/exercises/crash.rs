@@ -1,7 +1,9 @@
 //! The crash kernel's reservation: in pages, sealed and opened on every CPU without a change of any leaf, and shrunk.
 
 use kernel::crashkernel::{Refusal, Reserved, Seal};
-use linmap::{Changes, Entry, Level, Pa, Policy, Stats, Va, linear_range};
+use linmap::arch::{Entry, Level};
+use linmap::layout::linear_range;
+use linmap::{Changes, Pa, Policy, Stats, Va};
 
 use super::planned::planned;
 use super::tally::Tally;
@@ -62,7 +64,7 @@ impl Test<'_> {
         let mut large = 0;
         let ends = (start, Va(start.0 + (reserved.size() - 1)));
         let _ = space.on(&self.system.platform()).read(|reader| {
-            reader.visit(ends, |&linmap::Visited { level, entry, .. }| {
+            reader.visit(ends, |&linmap::read::Visited { level, entry, .. }| {
                 large += u64::from(matches!(entry, Entry::Leaf(l) if l.contiguous || level != Level::PAGE));
                 core::ops::ControlFlow::Continue(())
             })

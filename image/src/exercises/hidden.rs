@@ -4,7 +4,9 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{Hidden, ImageAlias, Rodata, Va};
+use kernel::views::Hidden;
+use linmap::layout::ImageAlias;
+use linmap::{Rodata, Va};
 
 use super::tally::Tally;
 use crate::hidden;

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 use kernel::stress::Random;
-use linmap::{Attributes, Change, ChangeError, Half, Pa, SharedSpace, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Half, Pa, SharedSpace, Va};
 
 use super::area_holds;
 use super::counted::has_room;

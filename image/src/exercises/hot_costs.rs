@@ -6,10 +6,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{
-    ChangeError, CreateError, Frame, Half, Hotplug, Layout, LayoutError, Leaves, Pa, Policy, SharedSpace,
-    Stats, Tree,
-};
+use linmap::error::{ChangeError, CreateError, LayoutError};
+use linmap::{Frame, Half, Hotplug, Layout, Leaves, Pa, Policy, SharedSpace, Stats, Tree};
 
 use super::counted::{counted, has_room};
 use crate::counters::Window;

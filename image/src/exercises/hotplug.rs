@@ -5,7 +5,8 @@
 
 use core::ops::Range;
 
-use linmap::{Change, ChangeError, Hotplug, Pa, Platform, Policy, Stats, Va};
+use linmap::error::ChangeError;
+use linmap::{Change, Hotplug, Pa, Platform, Policy, Stats, Va};
 
 use super::scratch::scratch;
 use super::tally::Tally;

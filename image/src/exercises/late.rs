@@ -9,7 +9,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use linmap::{CannotPark, Change, ChangeError, Hardware, Policy, Stats, Va};
+use linmap::error::ChangeError;
+use linmap::{CannotPark, Change, Hardware, Policy, Stats, Va};
 
 use super::scratch::scratch;
 use super::tally::Tally;

@@ -6,7 +6,9 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use linmap::{Attributes, Change, ChangeError, ChangeFlags, Entry, Policy, Va};
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, ChangeFlags, Policy, Va};
 
 use super::scratch::scratch;
 use super::tally::Tally;
@@ -55,7 +57,7 @@ impl Test<'_> {
     /// Counts the leaves of the linear map: those that are global, and those that are not. Invalid ones, too.
     fn leaves(&self) -> [u64; 2] {
         let mut leaves = [0; 2];
-        let range = linmap::linear_range(self.system.geometry);
+        let range = linmap::layout::linear_range(self.system.geometry);
         _ = self.system.space.on(&self.system.platform()).read(|reader| {
             reader.visit(range, |seen| {
                 if let Entry::Leaf(leaf) = seen.entry {
@@ -70,7 +72,7 @@ impl Test<'_> {
     #[inline(never)]
     fn first(&self) {
         let (space, g) = (&self.system.space, self.system.geometry);
-        let (first, last) = linmap::linear_range(g);
+        let (first, last) = linmap::layout::linear_range(g);
         let pages = ((last.0 - first.0) >> g.page_shift()) + 1;
         // SAFETY: permissions stay, and no CPU uses another ASID.
         let made = parking::again(|| unsafe {

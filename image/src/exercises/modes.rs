@@ -5,7 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kernel_plan::admit;
 use linmap::arm64::Cpu;
-use linmap::{Change, ChangeError, Changes, Decision, Hardware, Pa, Policy, Va, linear_range};
+use linmap::error::ChangeError;
+use linmap::layout::linear_range;
+use linmap::policy::Decision;
+use linmap::{Change, Changes, Hardware, Pa, Policy, Va};
 
 use super::planned::planned;
 use super::scratch::scratch;

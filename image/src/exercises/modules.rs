@@ -53,7 +53,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
 impl<'a> Test<'a> {
     fn load(&self, pages: u64, number: u16) -> Option<Code<'a>> {
         // SAFETY: the function has one parameter, and fits into any page.
-        let loaded = cpu::because(Reason::MODULE, || unsafe { Code::load(self.area, pages, &adds(number)) });
+        let loaded = unsafe { Code::load(self.area.because(Reason::MODULE), pages, &adds(number)) };
         self.loaded.fetch_add(u64::from(loaded.is_ok()), Relaxed);
         self.tally.done(loaded, "a module cannot be loaded")
     }
@@ -176,12 +176,14 @@ impl<'a> Test<'a> {
     fn step_by_step(&self, page: Va) {
         use Permission::{Executable, NotExecutable, ReadOnly, Writable};
         let early = self.area.change(page, 1, Executable);
-        let refused = matches!(early, Err(Error::Map(linmap::ChangeError::WriteExecute { .. })));
+        let refused = matches!(early, Err(Error::Map(linmap::error::ChangeError::WriteExecute { .. })));
         self.tally.expect(refused, "a page becomes writable and executable");
         for step in [ReadOnly, Executable, NotExecutable, Writable] {
             match self.area.change(page, 1, step) {
                 // It may be in a contiguous run.
-                Err(Error::Map(linmap::ChangeError::NeedsResize { policy: Policy::Fixed, .. })) => {}
+                Err(Error::Map(linmap::error::ChangeError::NeedsResize {
+                    policy: Policy::Fixed, ..
+                })) => {}
                 result => _ = self.tally.done(result, "a page does not change"),
             }
         }

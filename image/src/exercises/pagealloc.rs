@@ -5,7 +5,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{Change, ChangeError, ChangeFlags, Policy, Reason, SharedSpace, Va};
+use linmap::error::ChangeError;
+use linmap::{Change, ChangeFlags, Policy, Reason, SharedSpace, Va};
 
 use super::counted::counted;
 use super::scratch::scratch;
@@ -70,8 +71,8 @@ impl Test<'_> {
         let platform = self.system.platform();
         match pinned {
             true => {
-                let pin = || self.space.on(&platform).pin(self.start, TOGETHER);
-                cpu::because(Reason::GUARD, || parking::again(pin))
+                let live = || self.space.on(&platform).because(Reason::GUARD);
+                parking::again(|| live().pin(self.start, TOGETHER))
             }
             false => self.space.on(&platform).unpin(self.start, TOGETHER),
         }

@@ -49,7 +49,7 @@ fn cases(system: &System<'_>) -> [Option<Case>; 9] {
     let text = mark_create_begin as *const () as u64;
     let (constant, data) = (&raw const CONSTANT as u64, &raw const DATA as u64);
     let free = system.memory.layout.va(Pa(system.memory.free.longest().end.0.saturating_sub(8)));
-    let (_, last) = linmap::linear_range(system.geometry);
+    let (_, last) = linmap::layout::linear_range(system.geometry);
     [
         case("kernel text", text, [true, false, true], true),
         case("kernel constants", constant, [true, false, false], true),

@@ -7,7 +7,8 @@
 
 use core::cell::Cell;
 
-use linmap::{Policy, Remake, RemakeError, Remaking};
+use linmap::error::RemakeError;
+use linmap::{Policy, Remake, Remaking};
 
 use super::buffer::{Buffer, Failed, PAGES};
 use super::tally::Tally;

@@ -6,8 +6,10 @@
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use linmap::arch::Mair;
 use linmap::arm64::Cpu;
-use linmap::{ChangeError, Mair, MemoryType, Policy, Remake, RemakeError, Remaking, Va};
+use linmap::error::{ChangeError, RemakeError};
+use linmap::{MemoryType, Policy, Remake, Remaking, Va};
 
 use super::buffer::{Buffer, Failed, PAGES};
 use super::par::translate;

@@ -1,6 +1,7 @@
 //! The RAM whose map exercises change, and addresses for maps of their own. A machine may have too little RAM: then they are skipped.
 
-use linmap::{Va, linear_range};
+use linmap::Va;
+use linmap::layout::linear_range;
 
 use crate::system::System;
 use crate::warning::warn;

@@ -8,7 +8,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use linmap::{Change, ChangeError, Entry, Policy, Stats, Va};
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
+use linmap::{Change, Policy, Stats, Va};
 
 use super::scratch::scratch;
 use crate::console::say;

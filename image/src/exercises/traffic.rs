@@ -5,7 +5,8 @@
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use linmap::{Attributes, Change, ChangeError, ChangeFlags, Memory, Pa, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, ChangeFlags, Memory, Pa, Va};
 
 use super::scratch::{scratch, unused_gigabyte};
 use crate::console::say;

@@ -2,9 +2,10 @@
 //! that is read-only with DBM, are put into the tables by hand, and used. The map itself has no such leaf, and the library
 //! refuses to make one.
 
-use linmap::{
-    Attributes, Change, ChangeError, Descriptor, Dsb, Hardware, HardwareUpdates, Memory, Pa, Slot, Va,
-};
+use linmap::arch::Descriptor;
+use linmap::cpu::HardwareUpdates;
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Dsb, Hardware, Memory, Pa, Slot, Va};
 
 use super::tally::Tally;
 use crate::area::Area;
@@ -109,7 +110,7 @@ impl Test<'_> {
         let (mut found, range) = (None, (self.va, self.va));
         _ = self.system.space.on(&self.system.platform()).read(|reader| {
             reader.visit(range, |seen| {
-                found = (seen.level == linmap::Level::PAGE).then_some((seen.slot, seen.descriptor));
+                found = (seen.level == linmap::arch::Level::PAGE).then_some((seen.slot, seen.descriptor));
                 ControlFlow::Continue(())
             })
         });

@@ -1,6 +1,7 @@
 //! The CPUs and their locks as a platform that is watched: an exercise is told when a lock is taken and released.
 
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::arch::Tlbi;
+use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
 
 use crate::cpu::relax;
 use crate::hardware::{self, HARDWARE, Held, Kernel};
@@ -52,36 +53,6 @@ impl Watched<'_> {
 // SAFETY: locks, promise and primitives are those of `HARDWARE`. Tables that are `idle` are used by no CPU, so what others
 // do is right while entries of them change.
 unsafe impl Hardware for Watched<'_> {
-    const LOCKS: usize = Kernel::LOCKS;
-    const HOLD: usize = Kernel::HOLD;
-
-    type Held<'h>
-        = WatchedHeld<'h>
-    where
-        Self: 'h;
-
-    fn lock(&self, number: usize) -> WatchedHeld<'_> {
-        self.watch.before();
-        let free = hardware::try_lock(number);
-        let found_held = free.is_none();
-        let held = free.unwrap_or_else(|| HARDWARE.lock(number));
-        self.watch.taken(number, found_held);
-        self.step();
-        WatchedHeld { watch: self.watch, _held: held }
-    }
-
-    fn wait(&self) -> bool {
-        !self.idle && HARDWARE.wait()
-    }
-
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        HARDWARE.read(work)
-    }
-
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        HARDWARE.retire(memory, frame);
-    }
-
     fn promise(&self) -> Promise {
         let Promise { never_aborts, range_tlbi, repeat_tlbi } = HARDWARE.promise();
         // No walker reaches idle tables.
@@ -122,5 +93,38 @@ unsafe impl Hardware for Watched<'_> {
             unsafe { update.carry_out(memory) };
         }
         Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Watched<'_> {
+    const LOCKS: usize = Kernel::LOCKS;
+    const HOLD: usize = Kernel::HOLD;
+
+    type Held<'h>
+        = WatchedHeld<'h>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> WatchedHeld<'_> {
+        self.watch.before();
+        let free = hardware::try_lock(number);
+        let found_held = free.is_none();
+        let held = free.unwrap_or_else(|| HARDWARE.lock(number));
+        self.watch.taken(number, found_held);
+        self.step();
+        WatchedHeld { watch: self.watch, _held: held }
+    }
+
+    fn wait(&self) -> bool {
+        !self.idle && HARDWARE.wait()
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        HARDWARE.read(work)
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        HARDWARE.retire(memory, frame);
     }
 }

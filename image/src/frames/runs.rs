@@ -6,7 +6,8 @@
 use core::ops::Range;
 
 use kernel_plan::ranges::CAPACITY;
-use linmap::{Descriptor, Memory, Pa, Slot};
+use linmap::arch::Descriptor;
+use linmap::{Memory, Pa, Slot};
 
 use super::Frames;
 

@@ -17,7 +17,7 @@ pub(crate) enum Error {
     /// The controller's registers are in RAM, or at no address.
     NotRegisters(Range<Pa>),
     /// The registers cannot be mapped.
-    Map(linmap::ChangeError),
+    Map(linmap::error::ChangeError),
     /// It is a GICv3, and the CPU has no system registers for it.
     NoSystemRegisters,
     /// No redistributor belongs to the CPU.

@@ -41,7 +41,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
-use linmap::{CannotPark, Dsb, EntryUpdate, Geometry, OaFormat, Pa, Registers};
+use linmap::cpu::Registers;
+use linmap::{CannotPark, Dsb, EntryUpdate, Geometry, OaFormat, Pa};
 
 use self::call::Call;
 pub(crate) use self::call::answer_call;

@@ -4,7 +4,9 @@ use core::arch::global_asm;
 
 use kernel_plan::admit::{self, Needs, Refusal, Terms};
 use kernel_plan::cpus::{AFFINITY, Start};
-use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Registers, SplitFallback};
+use linmap::cpu::{BbmPromise, Features, Registers};
+use linmap::policy::{Decision, SplitFallback};
+use linmap::{Hardware, Policy, Promise};
 
 use super::slot::{self, ADMITTED, Exchange, Orders};
 use super::spin_table;

@@ -8,7 +8,8 @@ use core::arch::asm;
 use core::mem::offset_of;
 
 use aarch64_cpu::asm::sev;
-use linmap::{Features, Frame, Memory, Pa};
+use linmap::cpu::Features;
+use linmap::{Frame, Memory, Pa};
 
 use crate::clock::comes_true;
 use crate::frames::Frames;

@@ -1,7 +1,8 @@
 //! The stacks of the other CPUs: mapped at the upper end of the vmalloc area, each above a guard.
 
 use arrayvec::ArrayVec;
-use linmap::{Attributes, ChangeError, Frame, Geometry, Memory, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Frame, Geometry, Memory, Va};
 
 use crate::system::System;
 use crate::virtual_addresses::{STACK, stack_bytes, stack_start};

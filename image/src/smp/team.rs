@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use kernel_plan::admit::Refusal;
-use linmap::BbmPromise;
+use linmap::cpu::BbmPromise;
 
 use crate::cpu;
 

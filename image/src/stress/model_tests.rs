@@ -6,11 +6,10 @@ use std::string::ToString;
 use std::vec::Vec;
 
 use core::convert::Infallible;
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Remake, SharedSpace, Tree,
-    Va,
-};
+use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Remake, SharedSpace, Tree, Va};
 
 use crate::stress::step::{Operation, Pages, Step};
 

@@ -12,7 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use linmap::{Va, linear_range};
+use linmap::Va;
+use linmap::layout::linear_range;
 use linmap_plot::Strips;
 
 use super::names::SymbolsArgument;

@@ -6,7 +6,8 @@ use std::io;
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use linmap::{BoundedError, Geometry, OaFormat, Va};
+use linmap::read::BoundedError;
+use linmap::{Geometry, OaFormat, Va};
 use serde_json::{Value, json};
 
 use super::pausing::Pausing;

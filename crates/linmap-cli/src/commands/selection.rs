@@ -2,7 +2,8 @@
 //! these addresses and no others.
 
 use clap::{Args, ValueEnum};
-use linmap::{Geometry, Half, MarkedRange, Va};
+use linmap::read::MarkedRange;
+use linmap::{Geometry, Half, Va};
 
 use crate::commands::reading::Failure;
 use crate::linux::regions::{Name, Regions, linear};

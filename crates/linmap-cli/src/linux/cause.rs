@@ -9,7 +9,7 @@
 //!   sample interval of 0, as in Debian's 6.12 and 7.x: then it can be set up later, anywhere.
 //! - `crashkernel=` needs pages everywhere up to 6.3: a crash kernel is taken out of the map when it is loaded.
 
-use linmap::Midr;
+use linmap::cpu::Midr;
 
 use super::certainty::Certainty;
 use super::evidence::{Evidence, Promised, Rodata};

@@ -1,6 +1,6 @@
 //! Evidence of a linear map and its kernel: values to draw conclusions from.
 
-use linmap::{BbmPromise, Midr};
+use linmap::cpu::{BbmPromise, Midr};
 
 use super::certainty::Certainty;
 use super::invalid::{Invalid, Purpose};

@@ -4,7 +4,7 @@
 //! From 7.3 on BBM level 3 counts, too (`cpu_supports_bbml2_noabort` and `cpu_supports_bbml3` in
 //! `arch/arm64/kernel/cpufeature.c`).
 
-use linmap::{BbmPromise, Midr};
+use linmap::cpu::{BbmPromise, Midr};
 
 use super::release::Version;
 

@@ -3,7 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level, Pa, ReadTables, Va, Visited};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
+use linmap::read::{ReadTables, Visited};
+use linmap::{Attributes, Geometry, Pa, Va};
 
 /// Calls `each` for every entry that translates an address of this range, both ends included: a table before its
 /// entries. `each` ends the walk by `ControlFlow::Break`.
@@ -14,7 +16,7 @@ pub(crate) fn descend<R: ReadTables>(
     range: (Va, Va),
     mut each: impl FnMut(&Visited) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
-    linmap::visit(reader, geometry, root, range, |visited| match visited.entry {
+    linmap::read::visit(reader, geometry, root, range, |visited| match visited.entry {
         Entry::Hole => {
             each(&Visited { entry: kept(visited.descriptor, geometry, visited.level), ..*visited })
         }

@@ -3,7 +3,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Attributes, Entry, Pa, Va};
+use linmap::arch::Entry;
+use linmap::{Attributes, Pa, Va};
 
 use super::descent::descend;
 use super::view::{View, WalkError};

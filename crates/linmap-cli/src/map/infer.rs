@@ -32,7 +32,8 @@ fn fits(geometry: Geometry, row: &SavedRun) -> bool {
 mod tests {
     use super::*;
     use crate::source::EntryKind;
-    use linmap::{Level, Va};
+    use linmap::Va;
+    use linmap::arch::Level;
     use test_support::prelude::*;
 
     fn row(va: u64, bytes: u64, level: i8) -> SavedRun {

@@ -1,6 +1,7 @@
 //! The sizes of leaves: the one of an entry, and its name.
 
-use linmap::{Geometry, LeafSize, Level};
+use linmap::Geometry;
+use linmap::arch::{LeafSize, Level};
 
 use crate::size::human;
 

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Entry, Va};
+use linmap::Va;
+use linmap::arch::Entry;
 
 use super::view::{View, WalkError};
 
@@ -15,13 +16,13 @@ const ANSWERS: usize = 16;
 pub(crate) fn offset(view: &View<'_>) -> Result<Option<u64>, WalkError> {
     let mut answers: Vec<(u64, u32)> = Vec::new();
     let mut left = ASKED;
-    let range = linmap::linear_range(view.geometry);
-    let _ = linmap::visit(
+    let range = linmap::layout::linear_range(view.geometry);
+    let _ = linmap::read::visit(
         &view.bounded(),
         view.geometry,
         view.root,
         range,
-        |&linmap::Visited { va: Va(va), entry, .. }| {
+        |&linmap::read::Visited { va: Va(va), entry, .. }| {
             let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
             let offset = va.wrapping_sub(leaf.oa.0);
             match answers.iter().position(|answer| answer.0 == offset) {

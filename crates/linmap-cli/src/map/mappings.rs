@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Entry, MemoryType, Pa, Va};
+use linmap::arch::Entry;
+use linmap::{Attributes, MemoryType, Pa, Va};
 
 use super::permissions::el1_executes;
 use super::runs::descend_runs;
@@ -167,7 +168,7 @@ fn piece(row: &SavedRun) -> Option<Piece> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::Level;
+    use linmap::arch::Level;
     use test_support::prelude::*;
 
     fn row((va, pa, pages, kind): (u64, u64, u64, usize)) -> SavedRun {

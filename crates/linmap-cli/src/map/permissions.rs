@@ -1,6 +1,7 @@
 //! The permissions of a leaf in words.
 
-use linmap::{Attributes, TableLimits};
+use linmap::Attributes;
+use linmap::arch::TableLimits;
 
 /// The restrictions of a table descriptor, by name.
 pub(crate) const LIMITS: [(TableLimits, &str); 4] = [

@@ -7,7 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, Pa, Slot, TableLimits, Va};
+use linmap::arch::{Descriptor, Entry, Leaf, Level, TableLimits};
+use linmap::{Attributes, Geometry, Half, Pa, Slot, Va};
 
 use super::infer;
 use crate::source::{EntryKind, Restriction, Saved, SavedRun};
@@ -228,7 +229,7 @@ mod tests {
     }
 
     struct Reader<'r>(&'r Rebuilt<'r>);
-    impl linmap::ReadTables for Reader<'_> {
+    impl linmap::read::ReadTables for Reader<'_> {
         type Error = std::convert::Infallible;
         fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
             Ok(self.0.entry(slot, level))
@@ -237,13 +238,13 @@ mod tests {
 
     fn walked(rebuilt: &Rebuilt<'_>) -> Vec<(u64, i8, u64)> {
         let mut leaves = Vec::new();
-        let range = linmap::linear_range(rebuilt.geometry());
-        let _ = linmap::visit(
+        let range = linmap::layout::linear_range(rebuilt.geometry());
+        let _ = linmap::read::visit(
             &Reader(rebuilt),
             rebuilt.geometry(),
             rebuilt.root(),
             range,
-            |&linmap::Visited { va, level, entry, .. }| {
+            |&linmap::read::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves.push((va.0 - BASE, level.number(), leaf.oa.0));
                 }
@@ -272,8 +273,9 @@ mod tests {
                 (1 << 30, 1, 0x1_0000_0000),
             ]
         );
-        let range = linmap::linear_range(rebuilt.geometry());
-        let stats = linmap::count(&Reader(&rebuilt), rebuilt.geometry(), rebuilt.root(), range).unwrap();
+        let range = linmap::layout::linear_range(rebuilt.geometry());
+        let stats =
+            linmap::read::count(&Reader(&rebuilt), rebuilt.geometry(), rebuilt.root(), range).unwrap();
         assert_eq!(stats.tables, 4);
     }
 

@@ -5,7 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Descriptor, Entry, Leaf, Pa, Va, Visited};
+use linmap::arch::{Descriptor, Entry, Leaf};
+use linmap::read::Visited;
+use linmap::{Pa, Va};
 
 use super::descent::{descend, meaning};
 use super::view::{View, WalkError};

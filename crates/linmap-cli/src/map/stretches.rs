@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Entry, Level, TableLimits, Va, Visited};
+use linmap::arch::{Entry, Level, TableLimits};
+use linmap::read::Visited;
+use linmap::{Attributes, Va};
 
 use super::runs::{Entries, descend_runs};
 use super::view::{View, WalkError};
@@ -151,7 +153,8 @@ pub(crate) fn words(attributes: Attributes, contiguous: bool, valid: bool) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Level, Pa};
+    use linmap::Pa;
+    use linmap::arch::Level;
 
     #[test]
     fn rows_join_where_both_addresses_go_on() {

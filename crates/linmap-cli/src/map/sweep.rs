@@ -118,7 +118,8 @@ fn goes_on(open: &Difference, found: &Difference) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Granule, Level, OaFormat, Pa};
+    use linmap::arch::Level;
+    use linmap::{Granule, OaFormat, Pa};
     use test_support::prelude::*;
 
     const BASE: u64 = 0xffff_0000_0000_0000;

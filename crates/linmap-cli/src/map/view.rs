@@ -1,6 +1,8 @@
 //! One view of every SOURCE: tables that can be walked.
 
-use linmap::{Bounded, BoundedError, Descriptor, Geometry, Half, Level, Pa, ReadTables, Slot, Va};
+use linmap::arch::{Descriptor, Level};
+use linmap::read::{Bounded, BoundedError, ReadTables};
+use linmap::{Geometry, Half, Pa, Slot, Va};
 
 use super::rebuilt::{Inconsistent, Rebuilt};
 use crate::source::{Cpu, Kernel, Opened, Saved, Snapshot, Tables, Unread};

@@ -1,6 +1,7 @@
 //! A saved dump: its rows, and what else it says.
 
-use linmap::{Attributes, Geometry, Level, Pa, TableLimits, Va};
+use linmap::arch::{Level, TableLimits};
+use linmap::{Attributes, Geometry, Pa, Va};
 
 use super::facts::{Cpu, Kernel};
 

@@ -42,7 +42,7 @@ pub(crate) struct Tables {
     pub(crate) root: Pa,
     /// Granule, VA bits and address format.
     pub(crate) geometry: Geometry,
-    /// The tables: a [`linmap::ReadTables`] of bounded size. A table that cannot be read is in it as such, with the
+    /// The tables: a [`linmap::read::ReadTables`] of bounded size. A table that cannot be read is in it as such, with the
     /// reason.
     pub(crate) snapshot: Snapshot,
     /// Physical memory, as far as the source still has it now, and where there is RAM.

@@ -6,9 +6,10 @@
 //! its image as inner shareable; if the two shareability bits of the leaf that maps the symbol differ, they are bits
 //! of an address, and the format is LPA2.
 
-use linmap::{
-    Attributes, Descriptor, Entry, Geometry, GeometryError, Granule, OaFormat, Pa, ReadTables, Slot, Va,
-};
+use linmap::arch::{Descriptor, Entry};
+use linmap::error::GeometryError;
+use linmap::read::ReadTables;
+use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Slot, Va};
 
 use super::memory::Physical;
 use super::snapshot::{Snapshot, Unread};

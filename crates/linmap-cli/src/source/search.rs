@@ -7,7 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Attributes, Bounded, Entry, Leaf, Pa, Va, visit};
+use linmap::arch::{Entry, Leaf};
+use linmap::read::{Bounded, visit};
+use linmap::{Attributes, Pa, Va};
 use memchr::memmem;
 
 use super::Step;
@@ -132,14 +134,14 @@ fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
 /// Calls `each` for every valid leaf of the upper half outside the linear map, with its address and size.
 pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
     let geometry = regime.geometry;
-    let above = Va(linmap::linear_range(geometry).1.0 + 1);
+    let above = Va(linmap::layout::linear_range(geometry).1.0 + 1);
     let bounded = Bounded::new(tables, MAX_ENTRIES);
     let walked = visit(
         &bounded,
         geometry,
         regime.root,
         (above, Va(u64::MAX)),
-        |&linmap::Visited { va, level, entry, .. }| {
+        |&linmap::read::Visited { va, level, entry, .. }| {
             if let Entry::Leaf(leaf) = entry
                 && leaf.valid
             {
@@ -154,6 +156,6 @@ pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(
 
 /// Returns true if a word can be the address of a page in the linear map.
 fn is_page_of_linear_map(word: u64, regime: Regime) -> bool {
-    let (first, last) = linmap::linear_range(regime.geometry);
+    let (first, last) = linmap::layout::linear_range(regime.geometry);
     (first.0..=last.0).contains(&word) && word.is_multiple_of(regime.geometry.page_size())
 }

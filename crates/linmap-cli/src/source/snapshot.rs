@@ -12,7 +12,9 @@ mod runs;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-use linmap::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Va};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::read::ReadTables;
+use linmap::{Geometry, Half, Pa, Slot, Va};
 
 use super::memory::{Physical, Unreadable};
 use super::{Request, Step, Wanted};

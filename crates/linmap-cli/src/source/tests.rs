@@ -4,7 +4,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use linmap::{Entry, Geometry, Granule, OaFormat, Pa, Va};
+use linmap::arch::Entry;
+use linmap::{Geometry, Granule, OaFormat, Pa, Va};
 use tempfile::NamedTempFile;
 use test_support::prelude::*;
 
@@ -118,19 +119,19 @@ fn refusal(bytes: &[u8]) -> String {
 /// Walks all of it, as commands do. Whatever was read, this ends, and fails only with an error.
 fn walk(tables: &Tables) -> Result<u64, Unread> {
     let mut leaves = 0;
-    let bounded = linmap::Bounded::new(&tables.snapshot, 1 << 20);
-    let walked = linmap::visit(
+    let bounded = linmap::read::Bounded::new(&tables.snapshot, 1 << 20);
+    let walked = linmap::read::visit(
         &bounded,
         tables.geometry,
         tables.root,
         (Va(tables.geometry.base(linmap::Half::Upper)), Va(u64::MAX)),
-        |&linmap::Visited { entry, .. }| {
+        |&linmap::read::Visited { entry, .. }| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         },
     );
     match walked {
-        Err(linmap::BoundedError::Read(unread)) => Err(unread),
+        Err(linmap::read::BoundedError::Read(unread)) => Err(unread),
         _ => Ok(leaves),
     }
 }
@@ -168,7 +169,8 @@ fn only_what_is_wanted_is_read() {
         Ok(Opened::Tables(tables)) => (tables.snapshot.tables(), walk(&tables).is_ok()),
         other => panic!("{other:?}"),
     };
-    let linear = linmap::linear_range(Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry"));
+    let linear =
+        linmap::layout::linear_range(Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry"));
     assert_eq!(read(Wanted::Range(linear.0, linear.1)), (2, false));
     assert_eq!(read(Wanted::Range(Va(SYMBOL), Va(SYMBOL))), (4, false));
     assert_eq!(read(Wanted::Range(Va(0), Va(0))), (0, false));
@@ -252,8 +254,8 @@ fn the_format_follows_from_the_leaf_that_maps_the_root() {
 }
 
 /// Checks that each entry of a table is the word that is in memory.
-fn is_read_as_it_is(tables: &Tables, table: Pa, level: linmap::Level) -> bool {
-    use linmap::ReadTables;
+fn is_read_as_it_is(tables: &Tables, table: Pa, level: linmap::arch::Level) -> bool {
+    use linmap::read::ReadTables;
     (0..512).all(|index| {
         let mut word = [0; 8];
         let read = tables.memory.from().read(Pa(table.0 + index as u64 * 8), &mut word);
@@ -343,7 +345,7 @@ proptest! {
         }
         let tables = tables(&machine.core());
         for (page, level) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
-            prop_assert!(is_read_as_it_is(&tables, Pa(RAM + page * 0x1000), linmap::Level::new(level)));
+            prop_assert!(is_read_as_it_is(&tables, Pa(RAM + page * 0x1000), linmap::arch::Level::new(level)));
         }
         // All that they point to is RAM.
         prop_assert!(walk(&tables).is_ok());

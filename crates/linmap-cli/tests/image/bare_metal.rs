@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linmap::host::HostMemory;
-use linmap::{
-    Change, Decision, Geometry, Granule, Half, Layout, MarkedRange, OaFormat, Pa, Rodata, SharedSpace,
-    SplitFallback, Tree, Va,
-};
+use linmap::policy::{Decision, SplitFallback};
+use linmap::read::MarkedRange;
+use linmap::{Change, Geometry, Granule, Half, Layout, OaFormat, Pa, Rodata, SharedSpace, Tree, Va};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use linmap::host::HostMemory;
-use linmap::{
-    Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, SharedSpace, Stats, Tree, linear_range,
-};
+use linmap::layout::linear_range;
+use linmap::read::MarkedRange;
+use linmap::{Geometry, Half, Layout, Leaves, Pa, Rodata, SharedSpace, Stats, Tree};
 use serde_json::{Value, json};
 
 use crate::guest::Booted;

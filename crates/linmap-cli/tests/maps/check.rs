@@ -1,6 +1,7 @@
 //! `linmap check`: its findings in maps that are wrong in one way each.
 
-use linmap::{Attributes, Descriptor, Level, Pa};
+use linmap::arch::{Descriptor, Level};
+use linmap::{Attributes, Pa};
 
 use crate::core::{Core, Kernel, RAM, TABLES, debian};
 use crate::tables::Tables;

@@ -72,7 +72,7 @@ impl Kernel {
         let mut tables = Tables::new(self.geometry, Pa(TABLES));
         let g = self.geometry;
         let page = g.page_size();
-        let size = g.level_size(linmap::Level::new(self.level));
+        let size = g.level_size(linmap::arch::Level::new(self.level));
         // Most of it in one size; the first 64M, with the kernel, in pages, as its alias is read-only.
         let special = (64 << 20).min(self.ram);
         for pa in (RAM..RAM + special).step_by(page as usize) {

@@ -1,6 +1,7 @@
 //! Tables of noise: every command ends within a second and without a panic.
 
-use linmap::{Descriptor, Pa};
+use linmap::Pa;
+use linmap::arch::Descriptor;
 use test_support::Random;
 
 use crate::core::{Core, RAM, TABLES, debian};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use linmap::{Attributes, Geometry, Granule, Level, OaFormat};
+use linmap::arch::Level;
+use linmap::{Attributes, Geometry, Granule, OaFormat};
 
 use crate::core::{Core, Kernel, RAM, debian};
 use crate::run::{linmap, piped};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use linmap::{Attributes, Level};
+use linmap::Attributes;
+use linmap::arch::Level;
 use serde_json::Value;
 use tempfile::TempDir;
 

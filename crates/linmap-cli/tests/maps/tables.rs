@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes, Geometry, Granule, OaFormat, Pa};
 
 /// Tables by address.
 pub(crate) struct Tables {
@@ -45,7 +46,7 @@ impl Tables {
             let index = g.index(va, at);
             let old = self.pages[&table][index];
             table = match Descriptor(old).decode(g, at) {
-                linmap::Entry::Table(child) => child,
+                linmap::arch::Entry::Table(child) => child,
                 _ => {
                     let child = self.take(at.next());
                     self.pages.get_mut(&table).expect("a table")[index] = Descriptor::table(child, g).0;
@@ -82,7 +83,7 @@ impl Tables {
         let (mut level, mut path) = (self.geometry.root(), vec![self.root]);
         while let Some(table) = path.last()
             && let entry = self.pages[table][self.geometry.index(va, level)]
-            && let linmap::Entry::Table(next) = Descriptor(entry).decode(self.geometry, level)
+            && let linmap::arch::Entry::Table(next) = Descriptor(entry).decode(self.geometry, level)
         {
             path.push(next);
             level = level.next();

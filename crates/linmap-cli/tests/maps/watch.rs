@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use linmap::{Attributes, Level};
+use linmap::Attributes;
+use linmap::arch::Level;
 use serde_json::Value;
 
 use crate::core::{self, Core, Kernel, RAM, debian};

@@ -1,8 +1,8 @@
 //! A machine with a small map that all CPUs use, on which the library carries out operations: the log of each run.
 
-use linmap::{
-    Attributes, Geometry, Granule, Half, LeafSize, Level, OaFormat, Pa, Policy, Run, SharedSpace, Tree, Va,
-};
+use linmap::arch::{LeafSize, Level};
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, SharedSpace, Tree, Va};
 use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, Setup, read_log};
 use test_support::Log;
 

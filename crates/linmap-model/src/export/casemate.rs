@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use linmap::{Descriptor, Entry, Granule, Level, OaFormat};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::{Granule, OaFormat};
 
 use super::error::{Inexpressible, Why};
 use super::tables::{Tables, half_of};

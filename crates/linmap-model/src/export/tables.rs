@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use linmap::{Descriptor, Entry, Geometry, Half, Level, TableLimits};
+use linmap::arch::{Descriptor, Entry, Level, TableLimits};
+use linmap::{Geometry, Half};
 
 use super::error::Why;
 use crate::pages::{POISON, Place};

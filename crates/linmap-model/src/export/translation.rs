@@ -1,7 +1,8 @@
 //! The translation of one address, as far as a litmus test has it: one entry, its page, its validity, its permission to
 //! write.
 
-use linmap::{Attributes, Descriptor, Entry, Geometry};
+use linmap::arch::{Descriptor, Entry};
+use linmap::{Attributes, Geometry};
 
 use super::error::Why;
 use super::tables::Found;

@@ -4,7 +4,8 @@
 //! contiguous run, and the stale entries of its TLB. Accesses are those of EL1; privileged access never (PAN) and
 //! tag checks are not modelled.
 
-use linmap::{Attributes, Descriptor, Entry, Leaf, MemoryType, Pa};
+use linmap::arch::{Descriptor, Entry, Leaf};
+use linmap::{Attributes, MemoryType, Pa};
 
 use super::{Finding, Machine};
 use crate::asid::Asid;

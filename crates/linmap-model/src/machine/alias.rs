@@ -3,7 +3,7 @@
 //! TLBs count as tables do. Judged after each store into a live table: nothing else makes a page writable or read-only,
 //! and invalidations only drop entries.
 
-use linmap::linear_range;
+use linmap::layout::linear_range;
 
 use super::reach::Held;
 use super::{Finding, Machine};

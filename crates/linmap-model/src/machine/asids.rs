@@ -1,6 +1,7 @@
 //! ASIDs: each tree has one, and TLBs tell apart by it what is not global (D8.17 RNWYRD).
 
-use linmap::{Attributes, Entry, Leaf};
+use linmap::Attributes;
+use linmap::arch::{Entry, Leaf};
 
 use super::frames::sequence;
 use super::{Cpu, Finding, Left, Machine, Ttbr};

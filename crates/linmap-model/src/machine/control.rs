@@ -1,7 +1,8 @@
 //! TCR_EL1 and MAIR_EL1. What they say must be true of the tables in use; a TLB may hold what they said before, until
 //! everything is invalidated; CPUs on one map must agree; and a write takes effect with a context synchronisation event.
 
-use linmap::{Attributes, Entry, Leaf};
+use linmap::Attributes;
+use linmap::arch::{Entry, Leaf};
 
 use super::frames::sequence;
 use super::registers::Value;

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use linmap::{Entry, Geometry, Leaf, Level, OaFormat, TableLimits};
+use linmap::arch::{Entry, Leaf, Level, TableLimits};
+use linmap::{Geometry, OaFormat};
 
 use super::{Finding, Machine, named};
 use crate::pages::{Place, State};
@@ -172,7 +173,7 @@ impl Machine {
 /// Returns true if the model cannot give a descriptor a meaning. At stage 2 the bits of restrictions are RES0, and NSTable
 /// is of Secure state (D8.4.1.2 ISRRJF, D8.4.6.1).
 pub(super) fn meaningless(value: u64, place: Place, g: Geometry) -> bool {
-    let descriptor = linmap::Descriptor(value);
+    let descriptor = linmap::arch::Descriptor(value);
     let refused = if place.space.is_stage_2() { TableLimits::all() } else { TableLimits::NON_SECURE };
     let other = match descriptor.decode(g, place.level) {
         Entry::Reserved => true,
@@ -186,7 +187,7 @@ pub(super) fn meaningless(value: u64, place: Place, g: Geometry) -> bool {
 /// attributes and the address, the contiguous bit where there are no runs (D8.7.1), and bit 50 of a table. nT is not modelled,
 /// so bit 16 of a block is one of them.
 fn must_be_zero(value: u64, level: Level, g: Geometry) -> u64 {
-    let (bits, alone): (u32, u64) = match linmap::Descriptor(value).decode(g, level) {
+    let (bits, alone): (u32, u64) = match linmap::arch::Descriptor(value).decode(g, level) {
         Entry::Table(_) => (g.page_shift(), 1 << 50),
         Entry::Leaf(Leaf { valid: true, .. }) if g.contiguous_entries(level) == 1 => {
             (g.level_shift(level), 1 << 52)

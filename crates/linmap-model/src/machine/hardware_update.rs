@@ -7,7 +7,8 @@
 //! The entry before the update needs no record. With AF=0 it is in no TLB (RXFXTY). A writable-clean one that a TLB
 //! holds is compared with the table before it is used for a write (RSGJBL), and permits the same otherwise.
 
-use linmap::{Attributes, Descriptor, Entry, Leaf, Pa};
+use linmap::arch::{Descriptor, Entry, Leaf};
+use linmap::{Attributes, Pa};
 
 use super::frames::sequence;
 use super::{Finding, Machine, lowest};

@@ -4,7 +4,8 @@
 //! not write-back may be mapped together: the effects of that are few, and barriers avoid them (B2.11, the second of the
 //! situations with a more restrictive set of behaviors). They are always outer shareable (B2.10.1.1.1, D8.6.2).
 
-use linmap::{Attributes, Mair, MemoryType, OaFormat};
+use linmap::arch::Mair;
+use linmap::{Attributes, MemoryType, OaFormat};
 
 use super::reach::{Held, Stages};
 use super::{Finding, Machine};

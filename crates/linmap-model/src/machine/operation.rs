@@ -1,6 +1,7 @@
 //! Operations: their promises, judged while they run and when they return.
 
-use linmap::{Attributes, Entry};
+use linmap::Attributes;
+use linmap::arch::Entry;
 
 use super::frames::sequence;
 use super::{Finding, Machine, Operation, lowest};

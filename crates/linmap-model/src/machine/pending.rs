@@ -4,7 +4,8 @@
 //! That nobody returns from the same range before is judged with all operations (`operation.rs`), and a change of the
 //! memory type as any other (`store.rs`).
 
-use linmap::{Entry, Pa};
+use linmap::Pa;
+use linmap::arch::Entry;
 
 use super::{Finding, Machine};
 use crate::cached::Cached;

@@ -1,7 +1,7 @@
 //! The translations that some CPU may use: those of the tables, and those that TLBs may still hold. For a range of
 //! addresses of one tree, or for physical pages, whichever trees lead to them.
 
-use linmap::Entry;
+use linmap::arch::Entry;
 
 use super::{Finding, Machine, lowest};
 use crate::cached::Cached;

@@ -3,7 +3,7 @@
 //! A tree has the regime of the register that loads it, and one VMID, as it has one ASID. TLBs tell entries apart by these
 //! (D8.17 RNWYRD), so the stale ones of each regime and VMID are kept by themselves.
 
-use linmap::{Entry, Leaf};
+use linmap::arch::{Entry, Leaf};
 
 use super::frames::sequence;
 use super::{Finding, Machine, Ttbr};

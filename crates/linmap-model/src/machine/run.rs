@@ -3,7 +3,7 @@
 //! its run, from its store on: at each of them its translation must be allowed, as the old mapping or as the one that
 //! an operation under way will have made.
 
-use linmap::Entry;
+use linmap::arch::Entry;
 
 use super::operation::{Moment, described};
 use super::{Finding, Machine};

@@ -5,7 +5,8 @@
 //! So a member that changes after its run was dissolved may be seen before the run is dissolved. A table in the place
 //! of a member is left out: the entries below it count for their own addresses alone.
 
-use linmap::{Entry, Pa};
+use linmap::Pa;
+use linmap::arch::Entry;
 
 use super::{Finding, Machine, lowest};
 use crate::cached::Cached;

@@ -1,6 +1,7 @@
 //! Leaves that stay split: they carry the software bit for that, and nobody makes them larger.
 
-use linmap::{Attributes, Entry, Leaf, Level};
+use linmap::Attributes;
+use linmap::arch::{Entry, Leaf, Level};
 
 use super::{Finding, Machine};
 use crate::{CpuId, Rule};

@@ -1,6 +1,6 @@
 //! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
-use linmap::{Descriptor, Entry, Leaf, Level};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
 
 use super::frames::{meaningless, reserved, sequence};
 use super::{Finding, Machine, lowest, named};
@@ -242,7 +242,7 @@ impl Machine {
         let entry = |word| stage2::decode(word, self.geometry(), place);
         let Entry::Table(table) = entry(value) else { return Ok(()) };
         let (new, walkers) = (place.below(value, span.0).limits, self.walkers(place.root));
-        let changes = |limits: linmap::TableLimits| limits != new && walkers != 0;
+        let changes = |limits: linmap::arch::TableLimits| limits != new && walkers != 0;
         let in_place = entry(old) == entry(value) && changes(place.below(old, span.0).limits);
         let stale = self.stale_of(place.space).tables.iter().any(|t| {
             let users = self.users_of_entries(t.holders, t.root) & walkers;

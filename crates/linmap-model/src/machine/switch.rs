@@ -143,7 +143,7 @@ impl Machine {
         let span = (place.va, place.va + ((1 << g.va_bits()) - 1));
         self.pages
             .walk((root, place), span, g, &mut |piece| match piece.entry {
-                linmap::Entry::Leaf(l)
+                linmap::arch::Entry::Leaf(l)
                     if l.valid && !l.attributes.contains(linmap::Attributes::NOT_GLOBAL) =>
                 {
                     Err(())

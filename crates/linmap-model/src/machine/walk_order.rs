@@ -9,7 +9,8 @@
 //! walk may still find, and a table is linked only when walkers see all of its contents (`frames.rs`). So a walk finds
 //! either the entry above it as it was, and the table is not in it, or the new one, and the table is filled.
 
-use linmap::{Attributes, Descriptor, Entry};
+use linmap::Attributes;
+use linmap::arch::{Descriptor, Entry};
 
 use super::{Finding, Machine, lowest};
 use crate::pages::Place;

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use linmap::{Attributes, Descriptor, Geometry, Half, Level, TableLimits};
+use linmap::arch::{Descriptor, Level, TableLimits};
+use linmap::{Attributes, Geometry, Half};
 
 use super::filter::{Asked, Filter};
 use super::memory::Memory;
@@ -130,11 +131,11 @@ impl Format {
         let Spot { tree, level, limits, .. } = *spot;
         let place = Place { root: tree.root, level, va: spot.va, space: Space::HOME, limits };
         match stage2::decode(self.types.canonical(self.walked(word), level), self.geometry, place) {
-            linmap::Entry::Leaf(leaf) => {
+            linmap::arch::Entry::Leaf(leaf) => {
                 Cached::new(va, leaf, level, self.geometry).map_or(Meaning::Nothing, Meaning::Leaf)
             }
-            linmap::Entry::Table(pa) => Meaning::Table(pa.0),
-            linmap::Entry::Hole | linmap::Entry::Reserved => Meaning::Nothing,
+            linmap::arch::Entry::Table(pa) => Meaning::Table(pa.0),
+            linmap::arch::Entry::Hole | linmap::arch::Entry::Reserved => Meaning::Nothing,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Memory types as MAIR has them: two indexes with one meaning are one type.
 
-use linmap::{Attributes, Level, MemoryType};
+use linmap::arch::Level;
+use linmap::{Attributes, MemoryType};
 
 /// For each index of MAIR, the index by which this crate knows the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

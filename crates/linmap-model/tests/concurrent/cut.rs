@@ -1,7 +1,8 @@
 //! Stores that change no translation: a leaf becomes a table of the same leaves, or a run its members. Long changes do that to all
 //! leaves at their ends before they take effect.
 
-use linmap::{Descriptor, Entry, Geometry, Leaf, Level, Pa, Slot};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
+use linmap::{Geometry, Pa, Slot};
 
 /// Returns true if an entry of a live table translates as before once it has a new descriptor. Pages are of 4K, `load` reads
 /// tables.

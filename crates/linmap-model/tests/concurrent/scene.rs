@@ -5,9 +5,11 @@ use std::ops::ControlFlow::Continue;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use linmap::arch::{Descriptor, Entry, Leaf};
+use linmap::error::ChangeError;
 use linmap::{
-    Attributes, ChangeError, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Leaves,
-    OaFormat, Pa, Platform, Policy, Region, SharedSpace, Slot, Stats, Tree, Va,
+    Attributes, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy, Region,
+    SharedSpace, Slot, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
@@ -426,7 +428,7 @@ impl<'m> Run<'m> {
         let mut walked = Walked::default();
         let range = (Va(range.0), Va(range.1));
         let _ = self.space.on(platform).read(|reader| {
-            reader.visit(range, |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(range, |&linmap::read::Visited { va, level, entry, .. }| {
                 // What stays split translates as it did.
                 let entry = match entry {
                     Entry::Leaf(leaf) => {

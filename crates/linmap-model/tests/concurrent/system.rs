@@ -10,8 +10,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use linmap::arch::{Descriptor, Tlbi};
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 use linmap_model::{CpuId, Model, OnCpu};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
@@ -316,6 +317,59 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
 // - readers and retired pages are the model's, in the same way;
 // - the model's CPU parks the others, after all of them have answered.
 unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
+    fn promise(&self) -> Promise {
+        self.on.promise()
+    }
+
+    fn call(&self) -> Result<(), CannotPark> {
+        assert!(!self.has_lock(), "who calls the others holds no lock");
+        self.point();
+        if self.system.silent { Err(CannotPark) } else { Ok(()) }
+    }
+
+    unsafe fn park(
+        &self,
+        memory: &impl Memory,
+        root: Pa,
+        rewrites: &[EntryUpdate],
+    ) -> Result<(), CannotPark> {
+        self.point();
+        assert!(self.has_lock(), "who parks has a lock");
+        if self.system.silent || !self.all_are_parked() {
+            return Err(CannotPark);
+        }
+        self.watch.stores(self, &self.updates(rewrites));
+        self.masked.set(true);
+        // SAFETY: the caller's promise.
+        let parked = unsafe { self.on.park(memory, root, rewrites) };
+        self.masked.set(false);
+        self.unparks();
+        parked
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.point();
+        self.on.dsb(kind);
+        if self.system.kind == Kind::LetsGoEarly {
+            self.guards.borrow_mut().clear();
+        }
+    }
+
+    fn isb(&self) {
+        self.point();
+        self.on.isb();
+    }
+
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.point();
+        self.on.tlbi(op, geometry);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'s, const LOCKS: usize> Sharing for Cpu<'s, LOCKS> {
     const LOCKS: usize = LOCKS;
     const HOLD: usize = HOLD;
 
@@ -375,55 +429,5 @@ unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
             Kind::NoGrace => memory.give(frame),
             _ => self.on.retire(memory, frame),
         }
-    }
-
-    fn promise(&self) -> Promise {
-        self.on.promise()
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        assert!(!self.has_lock(), "who calls the others holds no lock");
-        self.point();
-        if self.system.silent { Err(CannotPark) } else { Ok(()) }
-    }
-
-    unsafe fn park(
-        &self,
-        memory: &impl Memory,
-        root: Pa,
-        rewrites: &[EntryUpdate],
-    ) -> Result<(), CannotPark> {
-        self.point();
-        assert!(self.has_lock(), "who parks has a lock");
-        if self.system.silent || !self.all_are_parked() {
-            return Err(CannotPark);
-        }
-        self.watch.stores(self, &self.updates(rewrites));
-        self.masked.set(true);
-        // SAFETY: the caller's promise.
-        let parked = unsafe { self.on.park(memory, root, rewrites) };
-        self.masked.set(false);
-        self.unparks();
-        parked
-    }
-
-    fn dsb(&self, kind: Dsb) {
-        self.point();
-        self.on.dsb(kind);
-        if self.system.kind == Kind::LetsGoEarly {
-            self.guards.borrow_mut().clear();
-        }
-    }
-
-    fn isb(&self) {
-        self.point();
-        self.on.isb();
-    }
-
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.point();
-        self.on.tlbi(op, geometry);
     }
 }

@@ -1,6 +1,7 @@
 //! Random events of all kinds. Most of their values are extreme, and some make sense, so that logs come to something.
 
-use linmap::{Attributes, Geometry, Granule, Half, MemoryType, OaFormat, Registers};
+use linmap::cpu::Registers;
+use linmap::{Attributes, Geometry, Granule, Half, MemoryType, OaFormat};
 use linmap_model::{
     Access, Barrier, CacheOp, Core, CpuId, Event, Expected, Mapping, Register, Setup, Tlb, Update,
 };

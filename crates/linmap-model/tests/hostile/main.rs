@@ -2,7 +2,8 @@
 
 mod events;
 
-use linmap::{Descriptor, Geometry, Granule, Half, Level, OaFormat, Pa, Va};
+use linmap::arch::{Descriptor, Level};
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Va};
 use linmap_model::{Barrier, Breach, Core, Event, Expected, Machine, ReplayError, Rule, Setup, replay};
 use test_support::Random;
 

@@ -1,6 +1,7 @@
 //! Changes of an area that the linear map follows, as values, and what each must do, by rules over ranges.
 
-use linmap::{Aliased, Change, ChangeError, Geometry, Platform, Policy, Rodata, SharedSpace, Va};
+use linmap::error::ChangeError;
+use linmap::{Aliased, Change, Geometry, Platform, Policy, Rodata, SharedSpace, Va};
 
 use crate::flat::{Flat, Mapped, Walked};
 use crate::operation::{Circumstances, Operation, Prediction};

@@ -4,10 +4,9 @@
 //!
 //! `LINMAP_SEQUENCES` says how many, a sixteenth of those of `sequences.rs`.
 
-use linmap::{
-    Attributes, Change, ChangeFlags, Combined, Geometry, Granule, Half, Leaves, Level, Policy, Region,
-    linear_range,
-};
+use linmap::arch::Level;
+use linmap::layout::linear_range;
+use linmap::{Attributes, Change, ChangeFlags, Combined, Geometry, Granule, Half, Leaves, Policy, Region};
 use linmap_model::Core;
 use test_support::{Random, case, geometries, is_one, number, seeds, some_geometries};
 

@@ -1,7 +1,9 @@
 //! Table pages that run out, one earlier each time, and CPUs that refuse to be parked: the map stays as it
 //! was, nothing is lost, and an operation takes as many pages as it builds tables.
 
-use linmap::{Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, LeafSize, Level, Policy};
+use linmap::arch::{LeafSize, Level};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, ChangeFlags, Geometry, Half, Policy};
 use linmap_model::Core;
 use test_support::some_geometries;
 

@@ -1,6 +1,7 @@
 //! The mapping of every page, without tables, and the leaves and tables of a walk, which are compared with it.
 
-use linmap::{Attributes, Entry, Geometry, Leaf, LeafSize, Level, OaFormat, Pa, Stats, Va};
+use linmap::arch::{Entry, Leaf, LeafSize, Level};
+use linmap::{Attributes, Geometry, OaFormat, Pa, Stats, Va};
 use linmap_model::{Expected, Mapping};
 
 pub(crate) type Mapped = test_support::Mapped<Attributes>;

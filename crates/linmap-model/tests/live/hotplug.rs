@@ -1,8 +1,7 @@
 //! RAM comes and goes on the model: what is removed is given to someone else at once, and nothing may lead to it then.
 
-use linmap::{
-    Attributes, Change, ChangeError, Geometry, Half, Hotplug, Layout, Pa, Policy, Promise, Region, Va,
-};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Geometry, Half, Hotplug, Layout, Pa, Policy, Promise, Region, Va};
 use linmap_model::Core;
 use test_support::{Random, Rows, geometries, some_geometries};
 
@@ -185,7 +184,7 @@ fn where_nothing_merges() {
 fn a_block_at_another_address_stays() {
     for g in some_geometries(3) {
         let machine = Machine::new(g, &[Core::STRONG], 30, 0x1000_0000);
-        let (page, block) = (g.page_size(), g.level_size(linmap::Level::new(2)));
+        let (page, block) = (g.page_size(), g.level_size(linmap::arch::Level::new(2)));
         let at = g.base(Half::Upper) + 4 * block;
         let regions = [ram(at - page, 8 * block, page), ram(at, 8 * block, block)];
         let mut world = World::new(&machine, Half::Upper, &regions);

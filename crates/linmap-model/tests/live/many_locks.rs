@@ -3,8 +3,9 @@
 
 use std::cell::{Cell, RefCell};
 
+use linmap::arch::{Descriptor, Tlbi};
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 use linmap_model::OnCpu;
 
@@ -13,7 +14,7 @@ pub(crate) struct ManyLocks<'m, const LOCKS: usize> {
     on: OnCpu<'m>,
     held: Cell<u64>,
     /// The model's own lock, while any is held.
-    all: RefCell<Option<<OnCpu<'m> as Hardware>::Held<'m>>>,
+    all: RefCell<Option<<OnCpu<'m> as Sharing>::Held<'m>>>,
 }
 
 impl<'m, const LOCKS: usize> ManyLocks<'m, LOCKS> {
@@ -67,6 +68,34 @@ unsafe impl<const LOCKS: usize> Memory for ManyLocks<'_, LOCKS> {
 
 // SAFETY: the model's CPU does it all, and keeps its promises. Its one lock is held while any of these is.
 unsafe impl<'m, const LOCKS: usize> Hardware for ManyLocks<'m, LOCKS> {
+    fn promise(&self) -> Promise {
+        self.on.promise()
+    }
+
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.on.park(memory, root, updates) }
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.on.dsb(kind);
+    }
+
+    fn isb(&self) {
+        self.on.isb();
+    }
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.on.tlbi(op, geometry);
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.on.sync_code(va, bytes);
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'m, const LOCKS: usize> Sharing for ManyLocks<'m, LOCKS> {
     const LOCKS: usize = LOCKS;
 
     type Held<'h>
@@ -91,30 +120,5 @@ unsafe impl<'m, const LOCKS: usize> Hardware for ManyLocks<'m, LOCKS> {
 
     fn retire(&self, memory: &impl Memory, frame: Frame) {
         self.on.retire(memory, frame);
-    }
-
-    fn promise(&self) -> Promise {
-        self.on.promise()
-    }
-
-    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.on.park(memory, root, updates) }
-    }
-
-    fn dsb(&self, kind: Dsb) {
-        self.on.dsb(kind);
-    }
-
-    fn isb(&self) {
-        self.on.isb();
-    }
-
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.on.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.on.sync_code(va, bytes);
     }
 }

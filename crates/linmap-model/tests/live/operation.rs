@@ -1,8 +1,9 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
+use linmap::error::{ChangeError, RemakeError, RepaintError, Unaligned};
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Form, Geometry, Half, Hotplug, Layout, Live, MemoryType,
-    Pa, Platform, Policy, Promise, RemakeError, RepaintError, SharedSpace, Space, Unaligned, Va,
+    Attributes, Change, ChangeFlags, Form, Geometry, Half, Hotplug, Layout, Live, MemoryType, Pa, Platform,
+    Policy, Promise, SharedSpace, Space, Va,
 };
 
 use crate::aliased::{self, Set};

@@ -1,6 +1,7 @@
 //! A CPU whose holds are short, so that most changes take several.
 
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::arch::Tlbi;
+use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
 use linmap_model::OnCpu;
 
 /// A CPU of the model.
@@ -8,30 +9,6 @@ pub(crate) struct Paced<'m>(pub(crate) OnCpu<'m>);
 
 // SAFETY: the CPU does it all, and keeps its promises.
 unsafe impl<'m> Hardware for Paced<'m> {
-    const LOCKS: usize = OnCpu::<'m>::LOCKS;
-    const HOLD: usize = 12;
-
-    type Held<'h>
-        = <OnCpu<'m> as Hardware>::Held<'h>
-    where
-        Self: 'h;
-
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        self.0.lock(number)
-    }
-
-    fn wait(&self) -> bool {
-        self.0.wait()
-    }
-
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.0.read(work)
-    }
-
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        self.0.retire(memory, frame);
-    }
-
     fn promise(&self) -> Promise {
         self.0.promise()
     }
@@ -59,5 +36,32 @@ unsafe impl<'m> Hardware for Paced<'m> {
     unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         // SAFETY: the caller's promise.
         unsafe { self.0.park(memory, root, updates) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'m> Sharing for Paced<'m> {
+    const LOCKS: usize = OnCpu::<'m>::LOCKS;
+    const HOLD: usize = 12;
+
+    type Held<'h>
+        = <OnCpu<'m> as Sharing>::Held<'h>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        self.0.lock(number)
+    }
+
+    fn wait(&self) -> bool {
+        self.0.wait()
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.0.read(work)
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        self.0.retire(memory, frame);
     }
 }

@@ -1,6 +1,7 @@
 //! The exact cost of each call: barriers, invalidations and stores.
 
-use linmap::{Attributes, Change, Geometry, Granule, Half, Level, OaFormat, Policy, Region};
+use linmap::arch::Level;
+use linmap::{Attributes, Change, Geometry, Granule, Half, OaFormat, Policy, Region};
 use linmap_model::{Barrier, Core, Event, Tlb};
 use test_support::Log;
 

@@ -3,10 +3,8 @@
 //! To the model a remake is two operations: the first has the range invalid when the step begins, which is judged like any
 //! other return; the second has it as it shall be.
 
-use linmap::{
-    Aliased, Attributes, ChangeError, Geometry, MemoryType, Pa, Platform, Remake, RemakeError, Rodata,
-    SharedSpace, Unaligned, Va,
-};
+use linmap::error::{ChangeError, RemakeError, Unaligned};
+use linmap::{Aliased, Attributes, Geometry, MemoryType, Pa, Platform, Remake, Rodata, SharedSpace, Va};
 
 use test_support::Random;
 

@@ -14,7 +14,7 @@ type Part = (u64, u64);
 
 /// A page, a part of a run, a whole run, and more than a block, of the largest leaves and of pages.
 fn parts(g: Geometry) -> [Part; 5] {
-    let (block, run) = (1 << g.index_bits(), g.contiguous_entries(linmap::Level::PAGE) as u64);
+    let (block, run) = (1 << g.index_bits(), g.contiguous_entries(linmap::arch::Level::PAGE) as u64);
     [(5, 1), (run + 3, run), (2 * run, run), (block, block), (block - 3, block + 7)]
 }
 
@@ -24,7 +24,7 @@ fn out_and_back() {
     for g in geometries() {
         for (policy, core) in [(Policy::Live, Core::STRONG), (Policy::Park, Core::WEAK)] {
             let machine = Machine::new(g, &[core, Core::STRONG], 40, 0x1000_0000);
-            let block = g.level_size(linmap::Level::new(2));
+            let block = g.level_size(linmap::arch::Level::new(2));
             let first = g.base(Half::Upper) + 4 * block;
             let mut world = World::new(&machine, Half::Upper, &[ram(first, 8 * block, 3 * block)]);
             world.set_policy(policy);
@@ -65,7 +65,7 @@ fn on(world: &mut World<'_>, (va, pages): Part) -> u32 {
 fn tags_are_for_normal_memory() {
     for g in geometries() {
         let machine = Machine::new(g, &[Core::STRONG; 2], 40, 0x1000_0000);
-        let block = g.level_size(linmap::Level::new(2));
+        let block = g.level_size(linmap::arch::Level::new(2));
         let first = g.base(Half::Upper) + 4 * block;
         let mut world = World::new(&machine, Half::Upper, &[ram(first, 8 * block, block)]);
         world.set_policy(Policy::Live);
@@ -76,7 +76,7 @@ fn tags_are_for_normal_memory() {
         assert_eq!(does(&mut world, What::Remake(retyped), 9, 2), Ok(()));
         assert_eq!(does(&mut world, What::SetTagged(false), 0, 9), Ok(()));
         let va = Va(first + 9 * g.page_size());
-        let refused = Err(Refused::Change(linmap::ChangeError::NotNormal { va }));
+        let refused = Err(Refused::Change(linmap::error::ChangeError::NotNormal { va }));
         assert_eq!(does(&mut world, What::SetTagged(false), 5, 9), refused);
         assert_eq!(does(&mut world, What::SetTagged(true), 3, 4), Ok(()));
         world.finish();

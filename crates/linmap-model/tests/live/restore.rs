@@ -20,7 +20,7 @@ fn at(g: Geometry, random: &mut Random) {
     let (policy, core) = random.of(&[(Policy::Live, Core::STRONG), (Policy::Park, Core::WEAK)]);
     // An end within every size of leaf, and a hole.
     let page = g.page_size();
-    let (gap, block) = (0x1_4000_0000, g.level_size(linmap::Level::new(2)));
+    let (gap, block) = (0x1_4000_0000, g.level_size(linmap::arch::Level::new(2)));
     let mut ram = [
         Pa(gap - block - 3 * page)..Pa(gap + 2 * block + 5 * page),
         Pa(gap + 3 * block)..Pa(gap + 3 * block + 0x20_0000 + page),
@@ -69,7 +69,7 @@ fn at(g: Geometry, random: &mut Random) {
 #[test]
 fn invalid_pages_remember_whether_they_are_global() {
     for (g, half) in some_geometries(3).into_iter().zip([Half::Lower, Half::Upper].into_iter().cycle()) {
-        let (page, block) = (g.page_size(), g.level_size(linmap::Level::new(2)));
+        let (page, block) = (g.page_size(), g.level_size(linmap::arch::Level::new(2)));
         let global = crate::world::ram(g.base(half) + 4 * block, 4 * block, block);
         let local = Region {
             attributes: global.attributes | Attributes::NOT_GLOBAL,

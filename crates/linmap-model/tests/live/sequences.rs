@@ -2,9 +2,10 @@
 //!
 //! `LINMAP_SEQUENCES` says how many.
 
+use linmap::arch::{Level, TableAttributes};
 use linmap::{
-    Attributes, Change, ChangeFlags, Geometry, Granule, Half, Hardware, Leaves, Level, MemoryType, OaFormat,
-    Policy, Region, TableAttributes,
+    Attributes, Change, ChangeFlags, Geometry, Granule, Half, Hardware, Leaves, MemoryType, OaFormat, Policy,
+    Region,
 };
 use linmap_model::{Access, Core, Event, Setup};
 use test_support::{Random, case, geometries, number, seeds};

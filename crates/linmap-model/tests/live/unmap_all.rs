@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow::Continue;
 
-use linmap::{ChangeError, Geometry, Half, Pa, Policy, Va};
+use linmap::error::ChangeError;
+use linmap::{Geometry, Half, Pa, Policy, Va};
 use linmap_model::Core;
 use test_support::{Random, Rows, geometries};
 
@@ -29,7 +30,7 @@ fn last(g: Geometry, (va, pages): (Va, u64)) -> u64 {
 pub(crate) fn walked(world: &World<'_>) -> Walked {
     let mut walked = Walked::default();
     let _ = world.space.on(&world.cpu(0)).read(|reader| {
-        reader.visit(world.all(), |&linmap::Visited { va, level, entry, .. }| {
+        reader.visit(world.all(), |&linmap::read::Visited { va, level, entry, .. }| {
             walked.add(va, level, entry);
             Continue(())
         })

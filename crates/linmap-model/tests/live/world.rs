@@ -3,9 +3,11 @@
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow::Continue;
 
+use linmap::arch::{Entry, LeafSize, Level, TableAttributes, TableLimits};
+use linmap::error::ChangeError;
 use linmap::{
-    Attributes, ChangeError, Dsb, Entry, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Platform,
-    Policy, Promise, Region, Remaking, SharedSpace, Space, Stats, TableAttributes, TableLimits, Tree, Va,
+    Attributes, Dsb, Geometry, Half, Hardware, Leaves, Pa, Platform, Policy, Promise, Region, Remaking,
+    SharedSpace, Space, Stats, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 use test_support::with_locks;
@@ -310,7 +312,7 @@ impl<'m> World<'m> {
 
     fn walk(&self, range: (Va, Va)) -> Walked {
         let mut walked = Walked::default();
-        let each = |visited: &linmap::Visited| {
+        let each = |visited: &linmap::read::Visited| {
             walked.add(visited.va, visited.level, visited.entry);
             Continue(())
         };

@@ -1,6 +1,8 @@
 //! A CPU uses an address that may fault for it, or that permits something else.
 
-use linmap::{Attributes, Descriptor, Leaf, Level, MemoryType, Pa, Registers};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::cpu::Registers;
+use linmap::{Attributes, MemoryType, Pa};
 use linmap_model::{Access::*, Barrier::*, CacheOp, Core, Event, Register, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

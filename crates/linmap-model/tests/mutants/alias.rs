@@ -1,6 +1,7 @@
 //! Pages of RAM that are mapped a second time, elsewhere: what becomes of them and of their aliases in the linear map.
 
-use linmap::{Attributes, Leaf};
+use linmap::Attributes;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier, Barrier::*, Core, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,7 @@
 //! ASIDs: two processes of which CPUs use one after the other.
 
-use linmap::{Attributes as A, Leaf, Pa};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::scene::{Plan, Scene};

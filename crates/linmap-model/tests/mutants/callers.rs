@@ -1,6 +1,7 @@
 //! Several callers at once: what one has stored and not invalidated yet, what is pinned, and readers without a lock.
 
-use linmap::{Attributes, Leaf};
+use linmap::Attributes;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::{K4, Plan, READ_ONLY, Scene};
@@ -309,7 +310,7 @@ pub(crate) fn pinned_and_merged_while_parked(wrong: bool) -> Scene {
     let (table, block) = (s.table(), s.block_above());
     pin(&mut s).begin("collapse", []);
     s.parked(&[0, 1], |s| {
-        let again = linmap::Descriptor::table(linmap::Pa(table), K4).0;
+        let again = linmap::arch::Descriptor::table(linmap::Pa(table), K4).0;
         s.put_above(0).put_above(if wrong { block } else { again }).dsb(Ishst)
     });
     s.isb().done();

@@ -1,6 +1,7 @@
 //! CPUs that share TLB entries, by CnP.
 
-use linmap::{Attributes as A, Leaf, MemoryType};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, MemoryType};
 use linmap_model::{Barrier::Ishst, Core, Event, Register::*};
 
 use crate::scene::{Plan, Scene};

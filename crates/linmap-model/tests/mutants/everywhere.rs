@@ -1,6 +1,7 @@
 //! Pages that were announced to be nowhere writable: not by another address either, from the operation's return on.
 
-use linmap::{Attributes as A, Leaf};
+use linmap::Attributes as A;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier::*, Core, Expected, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,7 @@
 //! Forms of invalidations and of the DSBs that complete them: the outer shareable domain, and the nXS qualifier.
 
-use linmap::{Attributes as A, Leaf};
+use linmap::Attributes as A;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier::*, Core, Tlb, Tlb::*};
 
 use crate::scene::{K4_LPA2, Plan, READ_ONLY, Scene};

@@ -1,6 +1,6 @@
 //! Pages of data that are given to another owner: unmapped by then, for every CPU and every address.
 
-use linmap::Leaf;
+use linmap::arch::Leaf;
 use linmap_model::{Access, Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::{Plan, Scene};

@@ -1,6 +1,7 @@
 //! The work of a host for its guests: it takes memory back, and goes from one guest to another.
 
-use linmap::{Attributes as A, Descriptor, Pa};
+use linmap::arch::Descriptor;
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::regimes::{E2H, GUEST, TGE, VMID_1, VMID_2, flush_ipa, from_1g, guest, loaded};

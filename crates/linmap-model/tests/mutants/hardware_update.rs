@@ -1,6 +1,7 @@
 //! Walkers that store: they set the access flag, and make writable-clean entries writable-dirty.
 
-use linmap::{Attributes, Descriptor, Leaf, Level, Pa};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes, Pa};
 use linmap_model::{Core, Update};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

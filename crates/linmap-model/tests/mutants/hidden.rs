@@ -1,7 +1,7 @@
 //! A range that is hidden, and shown to those who have a view of it: others do not use it, nor does anybody before the CPU
 //! that shows it is done, or after the last view.
 
-use linmap::Leaf;
+use linmap::arch::Leaf;
 use linmap_model::{Access::*, Core};
 
 use crate::scene::Scene;

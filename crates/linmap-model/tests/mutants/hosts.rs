@@ -1,6 +1,7 @@
 //! A host in EL2&0: its upper half is the kernel's map, and is judged as that of EL1.
 
-use linmap::{Leaf, Pa};
+use linmap::Pa;
+use linmap::arch::Leaf;
 use linmap_model::{Access, Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::regimes::{E2H, TGE, loaded};

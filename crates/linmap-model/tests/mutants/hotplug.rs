@@ -1,6 +1,6 @@
 //! RAM that is removed goes to another owner: no TLB may lead to it, whatever leaf it was in.
 
-use linmap::Leaf;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::Scene;

@@ -1,6 +1,7 @@
 //! Invalidations: which, of what, between which barriers.
 
-use linmap::{Attributes as A, Descriptor, Leaf, Level, Pa};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier, Barrier::*, Core, CpuId, Tlb, Tlb::*};
 
 use crate::scene::{K4_LPA2, K16, K64, Plan, READ_ONLY, Scene};

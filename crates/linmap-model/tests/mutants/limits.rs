@@ -1,6 +1,7 @@
 //! Restrictions in table descriptors: they count as bits of the leaves below, and they do not change in use.
 
-use linmap::{Attributes, Leaf, TableLimits};
+use linmap::Attributes;
+use linmap::arch::{Leaf, TableLimits};
 use linmap_model::{Access, Barrier::*, Core, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
@@ -59,7 +60,7 @@ pub(crate) fn linked_again_with_a_restriction(wrong: bool) -> Scene {
     let mut s = Scene::blocks(&[Core::STRONG]);
     s.unmap(0);
     let child = s.alloc();
-    s.write(child, 0, 0, s.g.entries(linmap::Level::PAGE), 0).dsb(Ishst);
+    s.write(child, 0, 0, s.g.entries(linmap::arch::Level::PAGE), 0).dsb(Ishst);
     s.begin("link", []).put_bits(0, link(child, TableLimits::empty())).publish().done();
     s.begin("restrict", []).clear(0);
     if !wrong {

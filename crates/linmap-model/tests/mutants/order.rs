@@ -1,6 +1,7 @@
 //! The order in which walkers see stores, and walks that find the old entry of one level and the new one of another.
 
-use linmap::{Attributes, Descriptor, Level, Pa};
+use linmap::arch::{Descriptor, Level};
+use linmap::{Attributes, Pa};
 use linmap_model::{Barrier::*, Core, Register, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

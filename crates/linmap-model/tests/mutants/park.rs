@@ -1,6 +1,7 @@
 //! Parking, and TTBR: who is off the map, and how one leaves it and comes back.
 
-use linmap::{Attributes as A, Leaf, Pa};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,7 @@
 //! CPUs that are reset, and translation that is turned off and on.
 
-use linmap::{MemoryType, Registers};
+use linmap::MemoryType;
+use linmap::cpu::Registers;
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

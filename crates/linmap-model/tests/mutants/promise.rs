@@ -1,6 +1,7 @@
 //! The promise of an operation: its pages become what was announced, the others stay.
 
-use linmap::{Attributes as A, Leaf, Level, Pa};
+use linmap::arch::{Leaf, Level};
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::{K4_48, K4_LPA2, Plan, READ_ONLY, Scene};

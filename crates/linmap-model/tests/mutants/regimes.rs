@@ -1,6 +1,7 @@
 //! Translation regimes: stage 2 and its VMIDs, EL2 and EL2&0.
 
-use linmap::{Attributes as A, Leaf, Pa};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Barrier::*, Core, CpuId, Event, Register, Tlb, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,8 @@
 //! TCR and MAIR under a map in use, and writes of registers without an ISB.
 
-use linmap::{Leaf, MemoryType, Pa, Registers};
+use linmap::arch::Leaf;
+use linmap::cpu::Registers;
+use linmap::{MemoryType, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,7 @@
 //! Permissions relaxed without a TLBI: the caller handles the faults of TLBs that keep the stricter ones.
 
-use linmap::{Attributes as A, Leaf};
+use linmap::Attributes as A;
+use linmap::arch::Leaf;
 use linmap_model::{Core, Expected};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

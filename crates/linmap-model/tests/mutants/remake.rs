@@ -1,6 +1,7 @@
 //! Pages that are remade: they go out, a step is done, and they come back as something else.
 
-use linmap::{Attributes as A, Leaf, MemoryType, Pa};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, MemoryType, Pa};
 use linmap_model::{Access, Barrier::*, Core, CpuId, Event, Tlb::*};
 
 use crate::scene::Scene;

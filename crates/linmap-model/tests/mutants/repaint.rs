@@ -1,6 +1,7 @@
 //! A map is made anew, in pages beside the block that it was in, and CPUs go from one tree to the other.
 
-use linmap::{Descriptor, Level, Pa};
+use linmap::Pa;
+use linmap::arch::{Descriptor, Level};
 use linmap_model::{Barrier::*, Core, CpuId, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene, Tree};

@@ -1,6 +1,7 @@
 //! Entries that may only be replaced by way of an invalid entry, and addresses in use meanwhile.
 
-use linmap::{Attributes as A, Leaf, Pa};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, Pa};
 use linmap_model::{Core, CpuId};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

@@ -1,6 +1,6 @@
 //! Contiguous runs: whole, uniform, and with one output range.
 
-use linmap::Leaf;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier, Core, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

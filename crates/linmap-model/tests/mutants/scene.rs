@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
+use linmap::arch::{Descriptor, Leaf, Level};
+use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Va};
 use linmap_model::{
     Access, Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb, Update,
 };

@@ -1,6 +1,6 @@
 //! Sizes: a live block becomes a table, a table a block, pages a contiguous run, or the other way.
 
-use linmap::Leaf;
+use linmap::arch::Leaf;
 use linmap_model::{Barrier::*, Core, Tlb::*};
 
 use crate::scene::{K4_LPA2, K16, K64, Plan, Scene};

@@ -1,6 +1,7 @@
 //! Table pages: taken, linked, unlinked, given back.
 
-use linmap::{Descriptor, Leaf, Pa};
+use linmap::Pa;
+use linmap::arch::{Descriptor, Leaf};
 use linmap_model::{Barrier::*, Core, Register, Tlb::*};
 
 use crate::scene::{Plan, Scene};

@@ -1,6 +1,7 @@
 //! Pages with two addresses that have one memory type: write-back memory is not mapped as anything else meanwhile.
 
-use linmap::{Attributes as A, Leaf, MemoryType};
+use linmap::arch::Leaf;
+use linmap::{Attributes as A, MemoryType};
 use linmap_model::{Barrier::*, Core, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};

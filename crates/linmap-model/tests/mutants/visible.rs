@@ -1,6 +1,6 @@
 //! Stores become visible to walkers: tables before they are reachable, entries before the operation returns.
 
-use linmap::{Leaf, Level};
+use linmap::arch::{Leaf, Level};
 use linmap_model::{Barrier, Barrier::*, Core, Event};
 
 use crate::scene::{Plan, Scene};

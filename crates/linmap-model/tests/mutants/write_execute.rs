@@ -52,7 +52,7 @@ pub(crate) fn text_made_writable(wrong: bool) -> Scene {
 /// A tree that is loaded has such memory.
 pub(crate) fn loaded(wrong: bool) -> Scene {
     let plan = Plan::pages(&[Core::STRONG; 2]);
-    let leaf = linmap::Leaf { attributes: if wrong { WRITABLE_TEXT } else { TEXT }, ..plan.leaf };
+    let leaf = linmap::arch::Leaf { attributes: if wrong { WRITABLE_TEXT } else { TEXT }, ..plan.leaf };
     let mut s = Plan { leaf, ..plan }.unloaded();
     s.load().cpu(1).event(Event::Report { cpu: 1 }).load();
     s

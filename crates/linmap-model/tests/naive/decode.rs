@@ -1,7 +1,8 @@
 //! The library's reading of descriptors, by which the machine judges too, beside one from the tables of the Arm ARM:
 //! descriptor formats (D8.3.1), leaf sizes and address bits of each granule (D8.2), contiguous runs (D8.7.1).
 
-use linmap::{Descriptor, Entry, Geometry, Granule, Level, OaFormat};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::{Geometry, Granule, OaFormat};
 
 use test_support::{Random, case, geometries, is_one, seeds};
 

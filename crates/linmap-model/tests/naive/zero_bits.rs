@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use linmap::{
-    Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Level, OaFormat, Pa, ReadTables, Slot, Va,
-    check,
-};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::read::{Checks, Finding, ReadTables, check};
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Slot, Va};
 use linmap_model::{Barrier, Core, Event, Machine, Register, Rule, Setup};
 use test_support::{Random, each, geometries};
 

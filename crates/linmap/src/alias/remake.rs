@@ -75,10 +75,10 @@ impl<P: Platform, const LOCKS: usize> Live<'_, Hold<'_, P, LOCKS>> {
     /// be tried again.
     ///
     /// The leaf itself says that it was taken out ([`Attributes::TAKEN_OUT`](crate::Attributes::TAKEN_OUT)), until it is valid again or unmapped. The address is
-    /// looked up as readers do ([`Hardware::read`](crate::Hardware::read)), and no lock is taken besides. While a claim begins
+    /// looked up as readers do ([`Sharing::read`](crate::Sharing::read)), and no lock is taken besides. While a claim begins
     /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
     pub fn remaking(&self, va: Va) -> Option<Remaking> {
-        let (tables, state) = (self.caller.tables(), self.caller.owner);
+        let (tables, state) = (self.caller.tables(), self.caller.owner.state);
         let look = || self.read(|reader| reader.descriptor(va));
         let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
         let (_, level, entry) = found?;

@@ -32,7 +32,7 @@ use crate::share::Hold;
 /// let platform = memory.platform();
 /// let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty())?);
 /// space.set_policy(Policy::Live);
-/// let (linear, area) = (linmap::linear_range(g).0, Va(0xffff_8000_0000_0000));
+/// let (linear, area) = (linmap::layout::linear_range(g).0, Va(0xffff_8000_0000_0000));
 /// // SAFETY (of this and what follows): no CPU uses these tables.
 /// unsafe {
 ///     space.on(&platform).map(linear, 1 << 18, Pa(0), Attributes::RAM)?;
@@ -105,7 +105,7 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
     /// Consecutive memory of which the linear map has only a part is refused as a hole. Translations and permissions
     /// are then as before, although leaves may have been split.
     ///
-    /// An area that has, with its aliases, more entries than [`HOLD`](crate::Hardware::HOLD), or more than 16 ends within leaves,
+    /// An area that has, with its aliases, more entries than [`HOLD`](crate::Sharing::HOLD), or more than 16 ends within leaves,
     /// takes several holds; each stretch of consecutive memory after the first counts as 32 entries. Then the area is claimed
     /// with its aliases, and the call may fail with [`ChangeError::Busy`]. Under [`Policy::Park`](crate::Policy::Park) CPUs are
     /// parked once for each extent of memory whose ends are split. If they stop parking after the first time, the leaves of the

@@ -237,6 +237,6 @@ impl<'a, G: Guard> Call<'a, G> {
     }
 
     fn wait(&self, span: Span) -> Result<(), ChangeError> {
-        if self.platform.wait() { Ok(()) } else { Err(ChangeError::Busy { va: Va(span.first) }) }
+        if G::wait(self.platform) { Ok(()) } else { Err(ChangeError::Busy { va: Va(span.first) }) }
     }
 }

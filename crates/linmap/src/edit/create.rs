@@ -9,7 +9,7 @@ use crate::edit::operations::Live;
 use crate::edit::tables::Tables;
 use crate::format::{Descriptor, Geometry, Half, Span, Va};
 use crate::plan::{Layout, Leaves, Region, Stats};
-use crate::platform::{Dsb, Hardware, Platform};
+use crate::platform::{Dsb, Hardware, Memory};
 use crate::read::Table;
 
 impl<G: Form> Live<'_, G> {
@@ -169,7 +169,7 @@ fn touched_by(tables: &Tables, tree: &Tree) -> Span {
 
 /// Gives the root of a tree that was grafted back, or all of a tree that was not.
 #[inline(always)]
-fn settled<P: Platform>(
+fn settled<P: Memory + Hardware>(
     platform: &P,
     tree: Tree,
     grafted: Result<(), GraftError>,

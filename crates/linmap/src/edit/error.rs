@@ -105,7 +105,7 @@ pub enum ChangeError {
     )]
     CannotPark,
     /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
-    /// ([`Hardware::wait`](crate::Hardware::wait)).
+    /// ([`Sharing::wait`](crate::Sharing::wait)).
     #[error("another operation has claimed addresses from {va} on; call again when it is done")]
     Busy {
         /// The first address of the operation that was refused.
@@ -251,7 +251,7 @@ pub enum GraftError {
         va: Va,
     },
     /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
-    /// ([`Hardware::wait`](crate::Hardware::wait)).
+    /// ([`Sharing::wait`](crate::Sharing::wait)).
     #[error("another operation has claimed addresses from {va} on; call again when it is done")]
     Busy {
         /// The first address that the tree translates.

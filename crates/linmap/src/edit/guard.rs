@@ -13,7 +13,7 @@ use crate::edit::reader::Versions;
 use crate::edit::stop::Needs;
 use crate::edit::tables::Tables;
 use crate::format::Span;
-use crate::platform::{Hardware, Platform, Reason};
+use crate::platform::{Frame, HOLD, Hardware, Memory, Reason};
 
 /// The most ranges of one operation that are claimed together.
 pub(crate) const TOGETHER: usize = 16;
@@ -43,7 +43,7 @@ impl Group {
 
 /// The guard of an operation. The answers of the provided methods are those where there are no other callers.
 pub(crate) trait Guard: Copy {
-    type Platform: Platform;
+    type Platform: Memory + Hardware;
     /// The value that a guard is made from: little, since callers pass it on.
     type Owner: Copy;
     /// Spans that others leave alone until it is dropped, over several holds.
@@ -55,8 +55,8 @@ pub(crate) trait Guard: Copy {
     where
         Self: 'h;
 
-    /// The most entries of a hold ([`Hardware::HOLD`]).
-    const HOLD: usize = <Self::Platform as Hardware>::HOLD;
+    /// The most entries of a hold ([`Sharing::HOLD`](crate::Sharing::HOLD)).
+    const HOLD: usize = HOLD;
 
     /// Returns a guard that covers nothing yet.
     fn new(owner: Self::Owner) -> Self;
@@ -202,9 +202,34 @@ pub(crate) trait Guard: Copy {
     /// Counts a parking.
     fn parked(&self) {}
 
-    /// Counts what a change of size for a reason has cost.
-    fn cost(&self, reason: Reason, cost: SplitCost) {
-        _ = (reason, cost);
+    /// Returns the reason by which changes of size are counted, if anybody counts.
+    #[inline(always)]
+    fn reason(&self) -> Reason {
+        Reason::NONE
+    }
+
+    /// Counts what a change of size has cost, for its reason.
+    fn cost(&self, cost: SplitCost) {
+        _ = cost;
+    }
+
+    /// Waits a moment for another caller. Outside a hold. Returns false if this context cannot wait.
+    fn wait(platform: &Self::Platform) -> bool {
+        _ = platform;
+        false
+    }
+
+    /// Runs `work`, which reads the tables. Those that it finds are not given back before it returns.
+    #[inline(always)]
+    fn read<R>(platform: &Self::Platform, work: impl FnOnce() -> R) -> R {
+        _ = platform;
+        work()
+    }
+
+    /// Gives a page that was a live table back after the readers that may have found it.
+    #[inline]
+    fn retire(platform: &Self::Platform, frame: Frame) {
+        platform.give(frame);
     }
 }
 
@@ -212,7 +237,7 @@ pub(crate) trait Guard: Copy {
 #[expect(private_bounds, reason = "what a guard answers is for this crate")]
 pub trait Form: Guard {}
 
-impl<P: Platform> Form for Alone<'_, P> {}
+impl<P: Memory + Hardware> Form for Alone<'_, P> {}
 
 /// The form of [`Live`](crate::Live) for the only caller: nothing keeps others away, since the borrow does.
 pub struct Alone<'a, P> {
@@ -228,7 +253,7 @@ impl<P> Clone for Alone<'_, P> {
 
 impl<P> Copy for Alone<'_, P> {}
 
-impl<'a, P: Platform> Guard for Alone<'a, P> {
+impl<'a, P: Memory + Hardware> Guard for Alone<'a, P> {
     type Platform = P;
     type Owner = &'a Tables;
     type Claim = ();

@@ -4,6 +4,7 @@
 mod call;
 mod change;
 mod collapse;
+mod copy;
 mod cover;
 mod create;
 mod cuts;

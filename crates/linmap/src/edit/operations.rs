@@ -6,17 +6,17 @@ use crate::build::{BuildError, Tree};
 use crate::edit::call::Caller;
 use crate::edit::change::{Ranges, change_ranges, protect};
 use crate::edit::collapse::collapse;
+use crate::edit::copy::copy;
 use crate::edit::error::ChangeError;
 use crate::edit::guard::{Form, Guard};
 use crate::edit::mapping::Mapping;
 use crate::edit::one_leaf::in_one_hold;
-use crate::edit::reader::{Reader, copy};
+use crate::edit::reader::Reader;
 use crate::edit::reserve::Reserve;
 use crate::edit::split_to_pages::split_to_pages;
 use crate::edit::unmap::{trim, unmap, unmap_all};
 use crate::format::{Attributes, Change, ChangeFlags, LeafChange, MemoryType, Pa, Span, Unaligned, Va};
 use crate::plan::Leaves;
-use crate::platform::Hardware;
 
 /// Live tables and the platform by which they change: all operations on them.
 ///
@@ -32,7 +32,7 @@ use crate::platform::Hardware;
 /// DSB where tables are built or a part of a contiguous run changes, and one batch of TLB invalidations if a valid
 /// entry changed. If everything is already right, the cost is the walk alone. The barriers are repeated after every
 /// eight tables that are built or removed. Some CPUs need a TLBI and a DSB after each batch
-/// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)).
+/// ([`Features::needs_repeated_tlbi`](crate::cpu::Features::needs_repeated_tlbi)).
 ///
 /// On return all CPUs use the new translations. One exception: another CPU can rely on entries that became valid only
 /// after its next context synchronisation event. A range of zero pages is permitted if it starts in the half or at its
@@ -347,19 +347,19 @@ impl<G: Form> Live<'_, G> {
         self.caller.tables().owned_span(va, pages)
     }
 
-    /// Calls `work` with a reader of the map, while others may change it ([`Hardware::read`]).
+    /// Calls `work` with a reader of the map, while others may change it ([`Sharing::read`](crate::Sharing::read)).
     /// `work` must not change a map.
     #[inline]
     #[expect(private_bounds, reason = "it is the platform that the caller gave")]
     pub fn read<R>(&self, work: impl FnOnce(&Reader<'_, G::Platform>) -> R) -> R {
         let Caller { platform, owner } = &self.caller;
-        platform.read(|| work(&Reader::new(G::tables_of(owner), G::versions(owner), *platform)))
+        G::read(platform, || work(&Reader::new(G::tables_of(owner), G::versions(owner), *platform)))
     }
 
     /// Builds a tree off line that has the same entries from `first` to `last`: leaves of the same sizes, valid or
     /// present-invalid, and tables with the same attributes. A leaf or run that is partly in the range is copied as a whole. The
     /// copy owns its tables, which are pages of the same memory. They are taken while no lock is held, and outside
-    /// [`Hardware::read`].
+    /// [`Sharing::read`](crate::Sharing::read).
     ///
     /// So a kernel makes tables that stay as they are while its own are overwritten: to resume from hibernation, or to
     /// start another kernel. It takes a few instructions a leaf, wherever in memory each is.
@@ -368,7 +368,7 @@ impl<G: Form> Live<'_, G> {
     ///
     /// Out of frames. Every frame has been given back.
     pub fn copy(&self, range: (Va, Va)) -> Result<Tree, BuildError> {
-        copy(self.caller.tables(), self.caller.platform, range)
+        copy(self.caller, range)
     }
 }
 

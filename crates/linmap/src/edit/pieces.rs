@@ -36,7 +36,7 @@ impl Pieces {
 }
 
 impl<G: Guard> Call<'_, G> {
-    /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
+    /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Sharing::HOLD) entries, and those
     /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte
     /// unless it is one larger entry, or the piece before it had few entries. The piece is marked for a repaint under way.
     /// `work` makes visible what it stores, since the next holder may build on it, or park the CPUs. No piece follows one that

@@ -1,18 +1,16 @@
 //! Reading live tables without a lock, while others change them.
 //!
 //! A reader loads each descriptor once. The tables that it reaches are not given back before its section ends
-//! ([`Hardware::read`](crate::Hardware::read)). Entries that it reads may be of different moments; it can ask whether
+//! ([`Sharing::read`](crate::Sharing::read)). Entries that it reads may be of different moments; it can ask whether
 //! anything changed meanwhile.
 
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::build::{BuildError, OutOfFrames, Tree};
-use crate::edit::reserve::Reserve;
 use crate::edit::tables::Tables;
 use crate::format::{Descriptor, Entry, Geometry, Level, MemoryType, Pa, Va};
 use crate::plan::Stats;
-use crate::platform::{Memory, Platform};
+use crate::platform::Memory;
 use crate::read::{
     Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count_collapsed, count_live, dump_with,
     visit, visit_series,
@@ -101,7 +99,7 @@ impl<'a, M: Memory> Reader<'a, M> {
         Some((Va(va.0 & (u64::MAX << shift)), level, entry))
     }
 
-    /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::count) does. An entry may be read twice.
+    /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::read::count) does. An entry may be read twice.
     pub fn count(&self, range: (Va, Va)) -> Stats {
         count_live(&self.live(), self.geometry(), self.tables.root(), range)
     }
@@ -112,7 +110,7 @@ impl<'a, M: Memory> Reader<'a, M> {
             .unwrap_or_else(|e| match e {})
     }
 
-    /// Prints a region, as [`dump`](crate::dump) does.
+    /// Prints a region, as [`dump`](crate::read::dump) does.
     ///
     /// # Errors
     ///
@@ -170,25 +168,9 @@ impl<'a, M: Memory> Reader<'a, M> {
     }
 
     /// Returns the tables, for as long as the section lasts.
-    fn live(&self) -> Live<'a, M> {
+    pub(crate) fn live(&self) -> Live<'a, M> {
         // SAFETY: only tables below the root of this map are read. They are live, or were when the section began, and
         // are not given back before it ends. A memory that they do not belong to refuses them.
         unsafe { Live::new(self.memory) }
-    }
-}
-
-/// Copies live tables as [`Live::copy`](crate::Live::copy) does. The copy is made in a section of the platform, of
-/// pages that were taken before it: others may have added tables since they were counted, and then there are too few.
-pub(crate) fn copy<P: Platform>(tables: &Tables, platform: &P, range: (Va, Va)) -> Result<Tree, BuildError> {
-    let pages = Reserve::new(platform);
-    let reader = Reader::new(tables, None, &pages);
-    let of = || (tables.root(), tables.geometry(), tables.half());
-    loop {
-        let needed = platform.read(|| Tree::tables_of_copy(&reader.live(), of(), range));
-        pages.fill(needed).map_err(|OutOfFrames(taken)| BuildError::OutOfFrames { taken })?;
-        let copied = platform.read(|| Tree::copy_of(&pages, reader.live(), of(), range));
-        if !matches!(copied, Err(BuildError::OutOfFrames { .. })) {
-            return copied;
-        }
     }
 }

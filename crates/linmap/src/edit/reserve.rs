@@ -6,7 +6,9 @@ use core::cell::Cell;
 use crate::build::OutOfFrames;
 use crate::edit::error::ChangeError;
 use crate::format::Pa;
-use crate::platform::{Frame, Hardware, Memory, Platform, Reason, leave_to_hardware, leave_to_memory};
+use crate::platform::{
+    Frame, Hardware, Memory, Platform, Sharing, leave_to_hardware, leave_to_memory, leave_to_sharing,
+};
 
 /// Frames, linked through their first entry: no allocation, no limit. That of the last says nothing.
 #[derive(Debug)]
@@ -115,12 +117,12 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Reserved<'p, P: Platform> {
+pub struct Reserved<'p, P: Memory> {
     platform: &'p P,
     reserve: Reserve<'p, P>,
 }
 
-impl<'p, P: Platform> Reserved<'p, P> {
+impl<'p, P: Memory> Reserved<'p, P> {
     /// Takes `pages` table pages of the platform.
     ///
     /// # Errors
@@ -139,7 +141,7 @@ impl<'p, P: Platform> Reserved<'p, P> {
 }
 
 // SAFETY: pages are those of the platform's memory. Each is in the reserve or handed out.
-unsafe impl<P: Platform> Memory for Reserved<'_, P> {
+unsafe impl<P: Memory> Memory for Reserved<'_, P> {
     leave_to_memory!(P, self => self.platform);
 
     fn take(&self) -> Option<Frame> {
@@ -152,12 +154,13 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
 }
 
 // SAFETY: every method is the platform's own, which keeps its promises.
-unsafe impl<P: Platform> Hardware for Reserved<'_, P> {
+unsafe impl<P: Memory + Hardware> Hardware for Reserved<'_, P> {
     leave_to_hardware!(P, self => self.platform);
+}
 
-    fn reason(&self) -> Reason {
-        self.platform.reason()
-    }
+// SAFETY: every item is the platform's own, which keeps its promises.
+unsafe impl<P: Platform> Sharing for Reserved<'_, P> {
+    leave_to_sharing!(P, self => self.platform);
 
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {
         self.platform.read(work)

@@ -132,10 +132,9 @@ impl Resize {
                 counters.split(1);
             }
         });
-        let reason = editor.platform.reason();
-        if reason != Reason::NONE {
+        if editor.guard.reason() != Reason::NONE {
             // Copies, so that the others need not be in memory.
-            Self::count_for(*self, *editor, reason);
+            Self::cost(*self, *editor);
         }
     }
 
@@ -143,14 +142,14 @@ impl Resize {
     /// their entries; only changes with a reason pay that.
     #[cold]
     #[inline(never)]
-    fn count_for<G: Guard>(self, editor: Editor<'_, G>, reason: Reason) {
+    fn cost<G: Guard>(self, editor: Editor<'_, G>) {
         let dissolved = self.dissolves.map_or(0, |members| members as u64 - 1);
         let built = self.link.map_or(0, |link| {
             // They take the place of one leaf, which was no hole.
             tlb_entries(&editor, &editor.below(&self.table, self.index, link)).saturating_sub(1)
         });
         let cost = SplitCost { splits: u64::from(self.link.is_some()), tlb_entries: dissolved + built };
-        editor.guard.cost(reason, cost);
+        editor.guard.cost(cost);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::edit::editor::Editor;
 use crate::edit::guard::Guard;
 use crate::format::{Level, Pa};
 use crate::plan::Stats;
-use crate::platform::{Frame, Hardware};
+use crate::platform::Frame;
 use crate::read::{Table, Tally};
 
 /// Retires tables, and all tables below these entries of them. Other entries belong to another tree, or are holes. The counts are subtracted
@@ -54,7 +54,7 @@ impl<G: Guard> OldTree<'_, G> {
         // SAFETY: no walker and no TLB has an entry that leads to the table, which owned those below it. Nothing reads it after this but
         // readers without a lock, for whom the platform waits.
         let frame = unsafe { Frame::from_pa(table.pa) };
-        self.editor.platform.retire(self.editor.platform, frame);
+        G::retire(self.editor.platform, frame);
         if self.read >= G::HOLD {
             self.subtract();
         }
@@ -132,7 +132,7 @@ impl DeferredTables {
             // finished. The tree that contained it owned it, and nothing reads it after this but readers without a lock, for
             // whom the platform waits.
             let frame = unsafe { Frame::from_pa(*table) };
-            editor.platform.retire(editor.platform, frame);
+            G::retire(editor.platform, frame);
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::edit::operations::Live;
 use crate::edit::reader::Reader;
 use crate::edit::tables::Tables;
 use crate::format::{Geometry, Half, Pa};
-use crate::platform::{Memory, Platform};
+use crate::platform::{Hardware, Memory};
 
 /// The live tables of one half of an address space that has one caller at a time.
 ///
 /// [`on`](Self::on) leads to the [operations](Live), which are those of [`SharedSpace`](crate::SharedSpace), and do the same to the tables.
 /// Nothing is locked, claimed or counted: the borrow keeps others away, as a lock of the kernel's own does. All that it is besides its
 /// tables is 64 bytes. What is known of them, and the policy, are methods of [`Tables`], to which it leads. Readers without a lock are not waited for either, so a table that is removed goes back to the memory at once
-/// ([`Hardware::retire`](crate::Hardware::retire)).
+/// ([`Sharing::retire`](crate::Sharing::retire)).
 ///
 /// ```
 /// use linmap::host::HostMemory;
@@ -88,7 +88,7 @@ impl Space {
 
     /// Returns the operations on these tables, by this platform.
     #[inline]
-    pub const fn on<'a, P: Platform>(&'a mut self, platform: &'a P) -> Live<'a, Alone<'a, P>> {
+    pub const fn on<'a, P: Memory + Hardware>(&'a mut self, platform: &'a P) -> Live<'a, Alone<'a, P>> {
         Live { caller: Caller { platform, owner: &self.tables } }
     }
 

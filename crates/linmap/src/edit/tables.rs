@@ -168,7 +168,7 @@ impl Tables {
 
     /// Permits memory that is both writable and executable, which is refused by default. The caller is responsible for
     /// such memory. Restrictions in table descriptors do not count: the CPUs may ignore them
-    /// ([`TableLimits`](crate::TableLimits)).
+    /// ([`TableLimits`](crate::arch::TableLimits)).
     pub fn allow_write_execute(&self, allow: bool) {
         self.write_execute.store(allow, Relaxed);
     }
@@ -181,7 +181,7 @@ impl Tables {
     /// it; false by default. No leaf of the map must be one that they update, since a change is a load and a plain store: each
     /// has its access flag, and none is read-only with DBM (writable-clean, D8.5.2). Changes and mappings that might make
     /// another one are refused from now on. Those that exist, or are created, are the caller's; a
-    /// [`check`](crate::Reader::check) finds them ([`Checks::hardware_updates`](crate::Checks::hardware_updates)).
+    /// [`check`](crate::Reader::check) finds them ([`Checks::hardware_updates`](crate::read::Checks::hardware_updates)).
     ///
     /// With TCR2_EL1.HAFT tables have their flag, too: [`TableAttributes::ACCESSED`].
     pub fn expect_hardware_updates(&self, expect: bool) {

@@ -24,7 +24,7 @@ pub struct Change {
 
 bitflags::bitflags! {
     /// The manner in which a range changes. Without any flag a change invalidates at once and refuses holes. Whether it
-    /// may wait for other callers is the platform's answer ([`Hardware::wait`](crate::Hardware::wait)), and each call may
+    /// may wait for other callers is the platform's answer ([`Sharing::wait`](crate::Sharing::wait)), and each call may
     /// have a platform of its own.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
     pub struct ChangeFlags: u32 {

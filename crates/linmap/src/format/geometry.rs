@@ -223,13 +223,14 @@ pub enum Half {
 /// Granule, VA size and output-address format. All sizes and indices follow from these.
 ///
 /// ```
-/// use linmap::{Geometry, Granule, Level, OaFormat};
+/// use linmap::arch::Level;
+/// use linmap::{Geometry, Granule, OaFormat};
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// assert_eq!((g.levels(), g.root().number()), (4, 0));
 /// assert_eq!(g.level_size(Level::new(2)), 2 << 20);
 /// assert_eq!(g.contiguous_entries(Level::PAGE), 16);
-/// # Ok::<(), linmap::GeometryError>(())
+/// # Ok::<(), linmap::error::GeometryError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 // It is one word, in the order of `word`: five bytes would be two loads wherever it is passed through memory.
@@ -369,7 +370,7 @@ impl Geometry {
     /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?.with_largest_leaf(1 << 30);
     /// assert_eq!(g.new_leaf_sizes()[0].bytes(), 1 << 30);
     /// assert_eq!(g.leaf_sizes()[0].bytes(), 16 << 30);
-    /// # Ok::<(), linmap::GeometryError>(())
+    /// # Ok::<(), linmap::error::GeometryError>(())
     /// ```
     #[must_use]
     pub const fn with_largest_leaf(self, bytes: u64) -> Self {

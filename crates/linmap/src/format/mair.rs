@@ -5,7 +5,8 @@ use crate::format::MemoryType;
 /// A value of MAIR_EL1: eight bits for each index that a descriptor can have (D24.2.111).
 ///
 /// ```
-/// use linmap::{Mair, MemoryType};
+/// use linmap::arch::Mair;
+/// use linmap::MemoryType;
 ///
 /// let own = Mair(0x00_ff_44); // not cacheable, cacheable, device
 /// assert_eq!(own.name(MemoryType::new(1)), Some("MEM/NORMAL"));

@@ -34,7 +34,8 @@ impl TableLimits {
     /// Returns the permissions of a leaf below tables with these restrictions (table D8-64).
     ///
     /// ```
-    /// use linmap::{Attributes, TableLimits};
+    /// use linmap::arch::TableLimits;
+    /// use linmap::Attributes;
     ///
     /// assert!(Attributes::RAM.is_writable());
     /// assert!(!TableLimits::READ_ONLY.restrict(Attributes::RAM).is_writable());
@@ -61,7 +62,8 @@ impl TableLimits {
     /// Returns those of these restrictions that remove nothing from a leaf with these attributes.
     ///
     /// ```
-    /// use linmap::{Attributes, TableLimits};
+    /// use linmap::arch::TableLimits;
+    /// use linmap::Attributes;
     ///
     /// let limits = TableLimits::PXN | TableLimits::UXN;
     /// assert_eq!(limits.within(Attributes::RAM), limits);

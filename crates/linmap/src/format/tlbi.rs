@@ -39,7 +39,7 @@ pub enum Tlbi {
         scope: Scope,
     },
     /// An invalidation of no particular address (VALE1IS of address 0 and ASID 0), issued for the DSB that follows it:
-    /// see [`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi).
+    /// see [`Features::needs_repeated_tlbi`](crate::cpu::Features::needs_repeated_tlbi).
     Repeat,
 }
 
@@ -110,12 +110,13 @@ impl Tlbi {
     /// Returns the instruction and its operand.
     ///
     /// ```
-    /// use linmap::{Geometry, Granule, Instruction, OaFormat, Scope, Tlbi, Va};
+    /// use linmap::arch::{Instruction, Scope, Tlbi};
+    /// use linmap::{Geometry, Granule, OaFormat, Va};
     ///
     /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
     /// let page = Tlbi::Page(Va(0xffff_8000_1234_5000), Scope::LastLevel);
     /// assert_eq!(page.encode(g), (Instruction::Vaale1is, 0x0ff8_0001_2345));
-    /// # Ok::<(), linmap::GeometryError>(())
+    /// # Ok::<(), linmap::error::GeometryError>(())
     /// ```
     #[inline]
     pub const fn encode(self, geometry: Geometry) -> (Instruction, u64) {
@@ -172,7 +173,7 @@ impl Tlbi {
     ///
     /// `entry_shift` is log2 of the size in bytes of the smallest entry that a TLB can hold for the range. When a block
     /// was split or pages became a block, that is the smaller of the old and the new size; in a contiguous run, the
-    /// size of a member ([`LeafSize::entry_shift`](crate::LeafSize::entry_shift)). A size below the page size counts as
+    /// size of a member ([`LeafSize::entry_shift`](crate::arch::LeafSize::entry_shift)). A size below the page size counts as
     /// the page size.
     ///
     /// Without range instructions there is one invalidation for each entry. With them (`range_tlbi`) each covers as

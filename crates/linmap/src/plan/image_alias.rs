@@ -11,7 +11,7 @@ pub enum ImageAlias {
     Writable,
     /// It may be read.
     ReadOnly,
-    /// It may not be accessed, except by a view ([`Hidden`](crate::Hidden)). It is mapped for writing until it is hidden.
+    /// It is to be made invalid ([`set_valid`](crate::Live::set_valid)), and is mapped for writing until then.
     Hidden,
 }
 

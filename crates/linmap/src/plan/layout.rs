@@ -293,8 +293,8 @@ impl<'a> Layout<'a> {
 
     /// Moves the map to an offset of the caller's choice: the value to add to a physical address, wrapping. The map may
     /// be anywhere in the upper half. Leaves are as large as the alignment of the offset allows. Where the map is not in
-    /// [`linear_range`](crate::linear_range), [`Aliased::in_range`](crate::Aliased::in_range) and
-    /// [`Checks::linear_range`](crate::Checks::linear_range) have to know its [`range`](Self::range).
+    /// [`linear_range`](crate::layout::linear_range), [`Aliased::in_range`](crate::Aliased::in_range) and
+    /// [`Checks::linear_range`](crate::read::Checks::linear_range) have to know its [`range`](Self::range).
     ///
     /// # Errors
     ///

@@ -103,7 +103,8 @@ impl Decision {
     /// that map has large leaves and must become pages.
     ///
     /// ```
-    /// use linmap::{Decision, Mode, Policy, Rodata, SplitFallback};
+    /// use linmap::policy::{Decision, Mode, SplitFallback};
+    /// use linmap::{Policy, Rodata};
     ///
     /// let first = Decision::on_boot_cpu(true, Rodata::Full, SplitFallback::Park);
     /// let all = Decision::when_all_reported(true, false, Rodata::Full, SplitFallback::Park);

@@ -54,14 +54,15 @@ impl Run {
     /// counts as one leaf.
     ///
     /// ```
-    /// use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Region, Run, Va};
+    /// use linmap::layout::Run;
+    /// use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Region, Va};
     ///
     /// let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
     /// let blocks = geometry.leaf_sizes().iter().copied().find(|size| size.bytes() == 2 << 20);
     /// let (va, oa) = (Va(0xffff_0000_0000_0000), Pa(0x4000_0000));
     /// let run = Run::new(va, oa, blocks.unwrap(), 4, Attributes::RAM);
     /// assert!(Region::new(va, oa, 8 << 20, Attributes::RAM).runs(geometry).eq([run]));
-    /// # Ok::<(), linmap::GeometryError>(())
+    /// # Ok::<(), linmap::error::GeometryError>(())
     /// ```
     pub const fn new(va: Va, oa: Pa, size: LeafSize, leaves: u64, attributes: Attributes) -> Self {
         let descriptors = leaves.saturating_mul(size.descriptors());

@@ -10,7 +10,7 @@ use crate::format::Va;
 /// CPU.
 ///
 /// ```
-/// use linmap::CacheType;
+/// use linmap::cpu::CacheType;
 ///
 /// // Both have lines of 64 bytes; the second needs no maintenance.
 /// let (little, big) = (CacheType::of(0x8444_c004), CacheType::of(0xb444_c004));

@@ -36,7 +36,7 @@ impl HardwareUpdates {
     }
 
     /// Returns the bit of TCR2_EL1: HAFT. All tables then have their access flag
-    /// ([`TableAttributes::ACCESSED`](crate::TableAttributes::ACCESSED)), or walkers set it.
+    /// ([`TableAttributes::ACCESSED`](crate::arch::TableAttributes::ACCESSED)), or walkers set it.
     pub const fn tcr2(self) -> u64 {
         match self {
             Self::None | Self::AccessFlag | Self::DirtyState => 0,
@@ -72,7 +72,7 @@ pub struct Tcr2(pub u64);
 
 impl Tcr2 {
     /// Checks that descriptors mean what the library takes them for. Where the CPU has no such register
-    /// ([`Features::has_tcr2`](crate::Features::has_tcr2)), they do.
+    /// ([`Features::has_tcr2`](crate::cpu::Features::has_tcr2)), they do.
     ///
     /// A kernel that knows its indices may go on with [`IndirectPermissions`](Unsupported::IndirectPermissions) and
     /// [`Overlays`](Unsupported::Overlays): the library keeps all bits, and changes those that it is told to
@@ -80,7 +80,7 @@ impl Tcr2 {
     /// and of aliases, is then an upper bound if PIR_EL1 permits no write that AP\[2\] and DBM do not permit, as in Linux.
     ///
     /// ```
-    /// use linmap::{Tcr2, Unsupported};
+    /// use linmap::cpu::{Tcr2, Unsupported};
     ///
     /// assert_eq!(Tcr2(1 << 11).check(), Ok(()), "HAFT changes no meaning");
     /// assert_eq!(Tcr2(1 << 1).check(), Err(Unsupported::IndirectPermissions));

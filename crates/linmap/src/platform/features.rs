@@ -77,7 +77,7 @@ impl Features {
     }
 
     /// Returns true if there is TCR2_EL1 (TCRX). What it turns on is refused by name
-    /// ([`Tcr2::check`](crate::Tcr2::check)), so a kernel writes 0 to it before it turns the MMU on.
+    /// ([`Tcr2::check`](crate::cpu::Tcr2::check)), so a kernel writes 0 to it before it turns the MMU on.
     pub const fn has_tcr2(&self) -> bool {
         field(self.mmfr3, 0) != 0
     }
@@ -113,7 +113,7 @@ impl Features {
     }
 
     /// Returns true if each batch of TLB invalidations, after the DSB that ends it, needs one
-    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) and another DSB (CVE-2025-10263 and older errata). It is decided by MIDR;
+    /// [`Tlbi::Repeat`](crate::arch::Tlbi::Repeat) and another DSB (CVE-2025-10263 and older errata). It is decided by MIDR;
     /// [`Midr::repeated_tlbi`] returns the erratum.
     ///
     /// If any CPU that shares the tables needs it, all CPUs must do it.

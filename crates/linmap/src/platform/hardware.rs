@@ -4,8 +4,7 @@
 
 use crate::format::{Geometry, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
-use crate::platform::memory::{Frame, Memory, leave_to_memory};
-use crate::platform::reason::Reason;
+use crate::platform::memory::Memory;
 
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,13 +19,13 @@ pub enum Dsb {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Promise {
     /// All of them let a live entry change its size without ever raising a TLB conflict abort
-    /// ([`BbmPromise::never_aborts`](crate::BbmPromise::never_aborts)).
+    /// ([`BbmPromise::never_aborts`](crate::cpu::BbmPromise::never_aborts)).
     pub never_aborts: bool,
-    /// All of them have range TLBIs ([`Features::has_range_tlbi`](crate::Features::has_range_tlbi)).
+    /// All of them have range TLBIs ([`Features::has_range_tlbi`](crate::cpu::Features::has_range_tlbi)).
     pub range_tlbi: bool,
     /// At least one CPU needs each batch of TLBIs repeated
-    /// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). A platform may ignore CPUs for which
-    /// that is [`rare`](crate::RepeatedTlbi::rare), at its own risk.
+    /// ([`Features::needs_repeated_tlbi`](crate::cpu::Features::needs_repeated_tlbi)). A platform may ignore CPUs for which
+    /// that is [`rare`](crate::cpu::RepeatedTlbi::rare), at its own risk.
     pub repeat_tlbi: bool,
 }
 
@@ -35,77 +34,22 @@ pub struct Promise {
 #[error("the other CPUs cannot be parked")]
 pub struct CannotPark;
 
-/// The CPU, as far as page tables need it, and a way to keep other CPUs away.
+/// The CPU, as far as page tables need it.
 ///
 /// # Safety
 ///
 /// - [`dsb`](Self::dsb), [`isb`](Self::isb) and [`tlbi`](Self::tlbi) are exactly the instruction they name, executed
 ///   before they return, and the compiler moves no access to table memory across them. In a model they are the
 ///   corresponding step.
-/// - [`lock`](Self::lock) excludes: at most one [`Held`](Self::Held) of a number exists at any time among all CPUs and
-///   contexts that share the tables. The next holder sees all that the previous one did before it dropped its own. All
-///   callers of a map use platforms with the same locks, and the same [`LOCKS`](Self::LOCKS).
-/// - [`retire`](Self::retire) gives a page back after every [`read`](Self::read) that began before has ended.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
 /// - [`park`](Self::park) stores what it says, in the state that it says.
 /// - No walker writes into the tables, since a change is a load and a plain store. Either hardware management of the
 ///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each valid leaf has the
 ///   access flag set, none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`, D8.5.2), and no change makes one so. With
 ///   TCR2_EL1.HAFT on each table has its flag set, too
-///   ([`TableAttributes::ACCESSED`](crate::TableAttributes::ACCESSED)). The library keeps these bits as the caller chose
+///   ([`TableAttributes::ACCESSED`](crate::arch::TableAttributes::ACCESSED)). The library keeps these bits as the caller chose
 ///   them; [`expect_hardware_updates`](crate::Tables::expect_hardware_updates) lets it refuse others.
 pub unsafe trait Hardware {
-    /// The number of locks, a power of two from 1 to 64. With 1, callers take turns. With more, callers that change
-    /// different gigabytes work at the same time: the gigabyte with the number `n` has the lock `n % LOCKS`.
-    const LOCKS: usize = 1;
-
-    /// The number of entries that an operation reads or writes at most while it holds a lock, or one table if that has
-    /// more. A longer operation lets go of its locks in between.
-    const HOLD: usize = 2048;
-
-    /// A lock on live tables, held until it is dropped.
-    type Held<'h>
-    where
-        Self: 'h;
-
-    /// Waits for a lock on live tables, with a number below [`LOCKS`](Self::LOCKS), and takes it. A caller that takes
-    /// several takes them in the order of their numbers, and drops them in the reverse order. A context does not take a
-    /// lock twice: an interrupt whose handler changes the map is masked while a lock is held.
-    ///
-    /// A CPU that waits here must still answer when another CPU parks it. A CPU that holds a lock is parked only after it
-    /// has dropped it.
-    ///
-    /// A kernel that excludes callers itself may have a lock that does nothing.
-    fn lock(&self, number: usize) -> Self::Held<'_>;
-
-    /// Waits a moment for another caller, whose long operation has claimed the same addresses. No lock is held. Returns
-    /// false if this context cannot wait; the operation then fails with [`Busy`](crate::ChangeError::Busy). The default
-    /// always returns false.
-    fn wait(&self) -> bool {
-        false
-    }
-
-    /// Runs `work`, which reads live tables while others may change them. The tables that it finds are not given back
-    /// before it returns. `work` changes no map.
-    ///
-    /// The default holds all locks, so there is nothing that [`retire`](Self::retire) would have to wait for. A kernel
-    /// whose readers are to wait for nobody overrides both, for example by its RCU: then neither `read` nor `work` waits.
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        with_locks(self, all_locks::<Self>(), work)
-    }
-
-    /// Gives a page that was a live table back to `memory`, after every [`read`](Self::read) that began before has ended.
-    /// Locks may be held, so it does not wait: it may keep the page for later. The page must not be written until then.
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        memory.give(frame);
-    }
-
-    /// Returns the reason of the changes that are made through this value, by which their splits are counted. The default
-    /// has none.
-    fn reason(&self) -> Reason {
-        Reason::NONE
-    }
-
     /// Returns the promises that all CPUs keep.
     fn promise(&self) -> Promise;
 
@@ -121,7 +65,7 @@ pub unsafe trait Hardware {
     /// Makes `bytes` bytes from `va` on, which were written as data, visible to the instruction fetch of all CPUs that
     /// share the tables. For this CPU the effect is immediate (Arm ARM B2.7.4.2). The addresses must be readable.
     ///
-    /// The maintenance must suffice for the weakest of those CPUs ([`CacheType::weakest`](crate::CacheType::weakest)),
+    /// The maintenance must suffice for the weakest of those CPUs ([`CacheType::weakest`](crate::cpu::CacheType::weakest)),
     /// not only for this one. A CPU that starts to use the tables later must first invalidate its instruction cache. If
     /// it also needs DC CVAU and no earlier CPU did (IDC), all code synchronised before must be synchronised again.
     fn sync_code(&self, va: Va, bytes: u64);
@@ -170,68 +114,10 @@ pub unsafe trait Hardware {
     }
 }
 
-/// Returns a set with all locks: a bit for each.
-pub(crate) const fn all_locks<H: Hardware + ?Sized>() -> u64 {
-    const { assert!(H::LOCKS.is_power_of_two() && H::LOCKS <= 64, "LOCKS is a power of two from 1 to 64") };
-    u64::MAX >> (64 - H::LOCKS)
-}
-
-/// Runs `work` while the locks of a set are held, at least one. They are taken in the order of their numbers.
-#[inline]
-pub(crate) fn with_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
-    let _held = hardware.lock(set.trailing_zeros() as usize);
-    match set & (set - 1) {
-        others if H::LOCKS > 1 && others != 0 => with_more_locks(hardware, others, work),
-        _ => work(),
-    }
-}
-
-/// Does the same inside another lock. Each lock takes a frame of the stack, so the frames of `work` are not among them.
-#[inline(never)]
-pub(crate) fn with_more_locks<H: Hardware + ?Sized, R>(
-    hardware: &H,
-    set: u64,
-    work: impl FnOnce() -> R,
-) -> R {
-    let _held = hardware.lock(set.trailing_zeros() as usize);
-    match set & (set - 1) {
-        0 => apart(work),
-        others => with_more_locks(hardware, others, work),
-    }
-}
-
-/// Runs `work` in a frame of its own.
-#[inline(never)]
-fn apart<R>(work: impl FnOnce() -> R) -> R {
-    work()
-}
-
-/// Everything that a platform provides: table pages and CPUs.
-pub trait Platform: Memory + Hardware {}
-
-impl<P: Memory + Hardware> Platform for P {}
-
-/// Makes the methods of [`Hardware`] that wrappers leave to the hardware below, all but `read`, `retire` and `reason`. A method
-/// that is new in the trait goes here, so that no wrapper falls back to its default.
+/// Makes the methods of [`Hardware`] that wrappers leave to the hardware below. A method that is new in the trait goes here, so that
+/// no wrapper falls back to its default.
 macro_rules! leave_to_hardware {
     ($below:ty, $self:ident => $hardware:expr) => {
-        const LOCKS: usize = <$below>::LOCKS;
-        const HOLD: usize = <$below>::HOLD;
-
-        type Held<'h>
-            = <$below as $crate::platform::Hardware>::Held<'h>
-        where
-            Self: 'h;
-
-        #[inline]
-        fn lock(&$self, number: usize) -> Self::Held<'_> {
-            $hardware.lock(number)
-        }
-
-        fn wait(&$self) -> bool {
-            $hardware.wait()
-        }
-
         #[inline]
         fn promise(&$self) -> $crate::platform::Promise {
             $hardware.promise()
@@ -272,51 +158,3 @@ macro_rules! leave_to_hardware {
     };
 }
 pub(crate) use leave_to_hardware;
-
-/// A platform made from a memory and hardware.
-#[derive(Debug)]
-pub struct Combined<'a, M, H>(&'a M, &'a H);
-
-impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
-    /// Combines a memory and hardware.
-    ///
-    /// # Safety
-    ///
-    /// The locks of `hardware` are the only locks for all live tables of `memory`: nothing changes or reads them under
-    /// another lock.
-    pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
-        Self(memory, hardware)
-    }
-}
-
-// SAFETY: every method is the memory's own, which keeps its promises.
-unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
-    leave_to_memory!(M, self => self.0);
-
-    #[inline]
-    fn take(&self) -> Option<Frame> {
-        self.0.take()
-    }
-
-    #[inline]
-    fn give(&self, frame: Frame) {
-        self.0.give(frame);
-    }
-}
-
-// SAFETY: every method is the hardware's own, which keeps its promises.
-unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
-    leave_to_hardware!(H, self => self.1);
-
-    fn reason(&self) -> Reason {
-        self.1.reason()
-    }
-
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.1.read(work)
-    }
-
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        self.1.retire(memory, frame);
-    }
-}

@@ -182,7 +182,7 @@ impl Midr {
     /// Returns the erratum that makes the CPU need each batch of TLBIs repeated, if it has one.
     ///
     /// ```
-    /// let midr = linmap::Midr(0x412f_d050);
+    /// let midr = linmap::cpu::Midr(0x412f_d050);
     /// let why = midr.repeated_tlbi().expect("a Cortex-A55");
     /// assert!(why.rare && why.erratum == "2441007");
     /// ```
@@ -201,7 +201,7 @@ impl Midr {
     /// changes its size: major and minor number. Returns `None` if none does, whatever the CPU's ID registers promise.
     ///
     /// ```
-    /// use linmap::Midr;
+    /// use linmap::cpu::Midr;
     ///
     /// assert_eq!(Midr(0x410f_d8e0).in_linux_since(), Some((7, 3))); // Neoverse-N3
     /// assert_eq!(Midr(0x411f_d8c0).in_linux_since(), None); // C1-Ultra r1p0
@@ -235,7 +235,7 @@ impl BbmPromise {
     /// Returns the promise of a CPU, from its MIDR_EL1 and ID_AA64MMFR2_EL1.
     ///
     /// ```
-    /// use linmap::{BbmPromise, Midr};
+    /// use linmap::cpu::{BbmPromise, Midr};
     ///
     /// assert!(BbmPromise::of(Midr(0xc00f_ac30), 2 << 52).never_aborts());
     /// assert_eq!(BbmPromise::of(Midr(0x410f_d0c0), 2 << 52), BbmPromise::MayAbort(2));

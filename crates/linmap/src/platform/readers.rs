@@ -34,8 +34,8 @@ use crate::platform::{Frame, Memory};
 
 /// The sections in which the CPUs read live tables, and the pages that wait for their end.
 ///
-/// A kernel without RCU builds [`Hardware::read`](crate::Hardware::read) and
-/// [`Hardware::retire`](crate::Hardware::retire) of it, or has [`WithReaders`](crate::WithReaders) do so. Readers wait
+/// A kernel without RCU builds [`Sharing::read`](crate::Sharing::read) and
+/// [`Sharing::retire`](crate::Sharing::retire) of it, or has [`WithReaders`](crate::WithReaders) do so. Readers wait
 /// for nobody. Nobody waits for readers: a page waits in a list instead, which has room for `ROOM` pages. With as many as
 /// the kernel has table pages, the list is never full.
 #[derive(Debug)]

@@ -9,7 +9,8 @@ use crate::platform::{Features, HardwareUpdates};
 /// the access flag nor the dirty state, unless [`with_hardware_updates`](Self::with_hardware_updates) says so.
 ///
 /// ```
-/// use linmap::{Features, Geometry, Granule, OaFormat, Pa, Registers};
+/// use linmap::cpu::{Features, Registers};
+/// use linmap::{Geometry, Granule, OaFormat, Pa};
 ///
 /// let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// let cpu = Features { mmfr0: 0x1124, ..Features::default() }; // Cortex-A72

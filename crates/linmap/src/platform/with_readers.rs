@@ -3,9 +3,9 @@
 use crate::platform::hardware::{Hardware, leave_to_hardware};
 use crate::platform::memory::{Frame, Memory};
 use crate::platform::readers::Readers;
-use crate::platform::reason::Reason;
+use crate::platform::sharing::{Sharing, leave_to_sharing};
 
-/// Hardware with [`Readers`]: [`Hardware::read`] is a section of this CPU, and [`Hardware::retire`] lets pages wait for
+/// Hardware with [`Readers`]: [`Sharing::read`] is a section of this CPU, and [`Sharing::retire`] lets pages wait for
 /// sections. All else is that of the hardware below, for example `arm64::Cpus`.
 ///
 /// A page that finds no room in the list is given up, and counted by [`Readers::lost`].
@@ -28,14 +28,15 @@ impl<'a, H: Hardware, const CPUS: usize, const ROOM: usize> WithReaders<'a, H, C
     }
 }
 
-// SAFETY: a page is retired to the readers, through whom all others read, by the promise to `new`. They give it back when
-// the sections that were open have ended. Every other method is the hardware's own, which keeps its promises.
+// SAFETY: every method is the hardware's own, which keeps its promises.
 unsafe impl<H: Hardware, const CPUS: usize, const ROOM: usize> Hardware for WithReaders<'_, H, CPUS, ROOM> {
     leave_to_hardware!(H, self => self.hardware);
+}
 
-    fn reason(&self) -> Reason {
-        self.hardware.reason()
-    }
+// SAFETY: a page is retired to the readers, through whom all others read, by the promise to `new`. They give it back when
+// the sections that were open have ended. The locks are the hardware's own, which keeps its promises.
+unsafe impl<H: Sharing, const CPUS: usize, const ROOM: usize> Sharing for WithReaders<'_, H, CPUS, ROOM> {
+    leave_to_sharing!(H, self => self.hardware);
 
     #[inline]
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {

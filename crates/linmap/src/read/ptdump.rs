@@ -59,7 +59,7 @@ pub fn dump<R: ReadTables>(
 }
 
 /// Does the same as [`dump`], with names of memory types from the caller, for example for a MAIR_EL1 that differs from
-/// that of Linux ([`Mair::name`](crate::Mair::name)).
+/// that of Linux ([`Mair::name`](crate::arch::Mair::name)).
 ///
 /// # Errors
 ///

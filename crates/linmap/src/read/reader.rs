@@ -29,7 +29,9 @@ pub trait ReadTables {
 /// point to each other, or to themselves, can make it take practically forever.
 ///
 /// ```
-/// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, BoundedError, Slot};
+/// use linmap::arch::{Descriptor, Level};
+/// use linmap::read::{Bounded, BoundedError, ReadTables};
+/// use linmap::{Geometry, Granule, OaFormat, Pa, Slot};
 ///
 /// /// Every table there is points to itself in every slot.
 /// struct Loops;
@@ -40,9 +42,9 @@ pub trait ReadTables {
 ///     }
 /// }
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
-/// let counted = linmap::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::linear_range(g));
+/// let counted = linmap::read::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::layout::linear_range(g));
 /// assert_eq!(counted, Err(BoundedError::Limit));
-/// # Ok::<(), linmap::GeometryError>(())
+/// # Ok::<(), linmap::error::GeometryError>(())
 /// ```
 #[derive(Debug)]
 pub struct Bounded<'a, R> {

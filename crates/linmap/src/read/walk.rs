@@ -1,7 +1,7 @@
 //! Visits the entries of tables: live tables, dumps, anything that can be read.
 //!
 //! Whatever the tables contain, the walk is never deeper than the geometry has levels. Its duration depends on the
-//! tables, unless the reader is [`Bounded`](crate::Bounded).
+//! tables, unless the reader is [`Bounded`](crate::read::Bounded).
 
 use core::ops::ControlFlow;
 

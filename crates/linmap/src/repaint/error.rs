@@ -41,7 +41,7 @@ pub enum RepaintError {
     #[error("a repaint of these tables is under way; wait until it has returned")]
     UnderWay,
     /// Other callers' long operations have claimed parts of the range for as long as the copying took, and this context
-    /// cannot wait ([`Hardware::wait`](crate::Hardware::wait)).
+    /// cannot wait ([`Sharing::wait`](crate::Sharing::wait)).
     #[error("other operations have claimed parts of the range all the time; call again when they are done")]
     Busy,
     /// The other CPUs do not park, so they cannot switch to the new tables.

@@ -31,16 +31,16 @@ impl<'a, P: Platform, const LOCKS: usize> Live<'a, Hold<'a, P, LOCKS>> {
     ///
     /// A map in large leaves needs this before it can be used by a CPU that may abort when a leaf is split live. Let
     /// that CPU use the map after this method has returned. The range must consist of whole entries of the root, like
-    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without a lock must read [`root`](crate::Tables::root)
+    /// [`linear_range`](crate::layout::linear_range). Code that loads a TTBR without a lock must read [`root`](crate::Tables::root)
     /// again afterwards.
     ///
-    /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Hardware::HOLD) descriptors at a
+    /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Sharing::HOLD) descriptors at a
     /// time, or one table if that has more, and released in between. What changes meanwhile is copied again, in
     /// parts of 16 MB. The copying ends when nothing is left to copy in a hold of all locks. In that hold the CPUs are
     /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If the root
     /// [stays where it is](crate::SharedSpace::fix_root), they are parked for the stores to its entries instead, one for each that is in use.
     /// If other operations change so much that this does not happen in as many holds as the first pass took, the repaint
-    /// claims the range as a long operation does: others wait, or are told [`Busy`](crate::ChangeError::Busy), until the rest is copied.
+    /// claims the range as a long operation does: others wait, or are told [`Busy`](crate::error::ChangeError::Busy), until the rest is copied.
     ///
     /// The cost is about two and a half instructions for each page, which is about the cost of creating the map in
     /// pages. The table pages of the new tree are needed in addition to those of the old one, which are given back
@@ -50,10 +50,10 @@ impl<'a, P: Platform, const LOCKS: usize> Live<'a, Hold<'a, P, LOCKS>> {
     ///
     /// A range outside the half, or with a part of an entry of the root; out of frames; CPUs that cannot be parked;
     /// tables that this library would not write; another repaint under way; claims of others in the way for as long as
-    /// the copying took, if this context cannot [`wait`](crate::Hardware::wait). All new tables have then been given back,
+    /// the copying took, if this context cannot [`wait`](crate::Sharing::wait). All new tables have then been given back,
     /// and the map, the policy and the counts are as before.
     pub fn repaint(&mut self, range: (Va, Va), keep: &[(Va, Va)]) -> Result<Stats, RepaintError> {
-        let (range, state) = (self.whole_entries(range)?, self.caller.owner);
+        let (range, state) = (self.whole_entries(range)?, self.caller.owner.state);
         if !state.attention.repaint_begins() {
             return Err(RepaintError::UnderWay);
         }

@@ -11,7 +11,7 @@ use crate::edit::ChangeError;
 use crate::format::{Attributes, Change, Entry, Geometry, Granule, Half, Leaf, OaFormat, Pa, Span, Tlbi, Va};
 use crate::plan::{Leaves, Policy, Region, linear_range};
 use crate::platform::host::{Host, HostHeld, HostMemory};
-use crate::platform::{CannotPark, Combined, Dsb, EntryUpdate, Hardware, Memory, Promise};
+use crate::platform::{CannotPark, Combined, Dsb, EntryUpdate, Hardware, Memory, Promise, Sharing};
 use crate::share::SharedSpace;
 use crate::share::marks::{self, Parts, words};
 use crate::{Aliased, Rodata, Tree};
@@ -49,6 +49,23 @@ struct Taken<'a, 'm> {
 
 // SAFETY: the host does it all.
 unsafe impl Hardware for Taken<'_, '_> {
+    fn promise(&self) -> Promise {
+        self.host.promise()
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        // SAFETY: the caller's promise.
+        unsafe { self.host.park(memory, root, updates) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Taken<'_, '_> {
     const HOLD: usize = 512;
 
     type Held<'h>
@@ -63,20 +80,6 @@ unsafe impl Hardware for Taken<'_, '_> {
             self.copied.replace(self.scene.pages());
         }
         self.host.lock(number)
-    }
-
-    fn promise(&self) -> Promise {
-        self.host.promise()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.host.park(memory, root, updates) }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::platform::atomic::AtomicU64;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::format::Span;
-use crate::platform::{Hardware, with_locks};
+use crate::platform::{Sharing, with_locks};
 use crate::share::begun::Begun;
 
 /// The claims on a map.
@@ -148,17 +148,17 @@ impl<const LOCKS: usize> Claims<LOCKS> {
     /// # Errors
     ///
     /// Another claim is in the way. Nothing has changed.
-    pub(crate) fn claim<'a, H: Hardware>(
+    pub(crate) fn claim<'a, S: Sharing>(
         &'a self,
         attention: &'a Attention,
-        hardware: &H,
+        sharing: &S,
         spans: impl Iterator<Item = Span> + Clone,
     ) -> Result<Claim<'a>, Claimed> {
-        let slots = with_locks(hardware, 1, || self.write(attention, spans.clone()))?;
+        let slots = with_locks(sharing, 1, || self.write(attention, spans.clone()))?;
         let claim = Claim { taken: &self.taken, attention, slots };
-        let locks = spans.map(Cover::of::<H>).reduce(Cover::and);
+        let locks = spans.map(Cover::of::<S>).reduce(Cover::and);
         for number in locks.into_iter().flat_map(Cover::numbers) {
-            drop(hardware.lock(number));
+            drop(sharing.lock(number));
         }
         Ok(claim)
     }

@@ -45,13 +45,13 @@ impl SharedSpace {
     }
 
     /// Takes over a part of a root that is in use and that others use too, such as the kernel's first root: the mappings
-    /// from the first address of `range` to the last, for example [`linear_range`](crate::linear_range). Reads the tables of
+    /// from the first address of `range` to the last, for example [`linear_range`](crate::layout::linear_range). Reads the tables of
     /// that range once to count their contents, and changes nothing.
     ///
     /// The root stays where it is for ever, also when the map is [repainted](crate::Live::repaint). The rest of the root is left
     /// to others: it can be read, and whole leaves there change their permissions and their validity, as the area of
     /// [`Aliased`](crate::Aliased) does; everything else is refused with
-    /// [`NotOwned`](crate::ChangeError::NotOwned). [`stats`](crate::Live::stats) are those of the range and of the root. The policy
+    /// [`NotOwned`](crate::error::ChangeError::NotOwned). [`stats`](crate::Live::stats) are those of the range and of the root. The policy
     /// is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](crate::Tables::set_policy) changes it.
     ///
     /// Where the root is not writable by its usual address, the memory stores its entries in its own way

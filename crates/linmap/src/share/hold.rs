@@ -8,15 +8,24 @@ use crate::batch::{Invalidated, Issuer, TlbBatch};
 use crate::build::{Counters, SplitCost};
 use crate::edit::{Claimed, Cover, Form, Guard, Needs, Tables, Versions};
 use crate::format::Span;
-use crate::platform::{Platform, Reason, with_locks, with_more_locks};
+use crate::platform::{Frame, Platform, Reason, with_locks, with_more_locks};
 use crate::share::claims::{Claim, KeptCuts};
 use crate::share::map_state::MapState;
 use crate::share::marks::mark;
 use crate::share::words::Share;
 
+/// The owner of tables as one caller among many knows it: the state of the map, and the reason of the caller's changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a, const LOCKS: usize> {
+    pub(crate) state: &'a MapState<LOCKS>,
+    pub(crate) reason: Reason,
+}
+
 /// The form of [`Live`](crate::Live) for one caller among many: locks, claims and marks keep others away from what it changes.
 pub struct Hold<'a, P, const LOCKS: usize> {
     pub(crate) state: &'a MapState<LOCKS>,
+    /// By which changes of size are counted.
+    reason: Reason,
     /// The locks that are held.
     cover: Cover,
     /// The caller's own claims, as bits.
@@ -51,7 +60,7 @@ impl<P: Platform, const LOCKS: usize> Form for Hold<'_, P, LOCKS> {}
 
 impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     type Platform = P;
-    type Owner = &'a MapState<LOCKS>;
+    type Owner = Owner<'a, LOCKS>;
     type Claim = Claim<'a>;
     type KeptCuts = KeptCuts<'a>;
     type Held<'h>
@@ -59,14 +68,16 @@ impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     where
         Self: 'h;
 
+    const HOLD: usize = P::HOLD;
+
     #[inline(always)]
-    fn new(state: &'a MapState<LOCKS>) -> Self {
-        Self { state, cover: Cover::NOTHING, own: 0, platform: PhantomData }
+    fn new(Owner { state, reason }: Owner<'a, LOCKS>) -> Self {
+        Self { state, reason, cover: Cover::NOTHING, own: 0, platform: PhantomData }
     }
 
     #[inline(always)]
-    fn tables_of<'t>(state: &'t &'a MapState<LOCKS>) -> &'t Tables {
-        &state.tables
+    fn tables_of<'t>(owner: &'t Owner<'a, LOCKS>) -> &'t Tables {
+        &owner.state.tables
     }
 
     #[inline(always)]
@@ -75,18 +86,18 @@ impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
     }
 
     #[inline(always)]
-    fn versions<'t>(state: &'t &'a MapState<LOCKS>) -> Option<&'t dyn Versions> {
-        Some(*state)
+    fn versions<'t>(owner: &'t Owner<'a, LOCKS>) -> Option<&'t dyn Versions> {
+        Some(owner.state)
     }
 
     /// Invalidates all pending ranges that overlap the span.
-    fn flush<I: Issuer>(state: &'a MapState<LOCKS>, platform: &P, span: Span, issuer: impl Fn(Cover) -> I) {
-        if !state.attention.is_pending() {
+    fn flush<I: Issuer>(owner: Owner<'a, LOCKS>, platform: &P, span: Span, issuer: impl Fn(Cover) -> I) {
+        if !owner.state.attention.is_pending() {
             // What this caller does next comes after the invalidations of the one who said so.
             return fence(Acquire);
         }
         for cover in Self::for_stores(span).numbers().map(Cover::one) {
-            let (guard, to) = (Self::new(state).with(cover), issuer(cover));
+            let (guard, to) = (Self::new(owner).with(cover), issuer(cover));
             with_locks(platform, cover.bits(), || guard.settle(&to, span));
         }
     }
@@ -226,8 +237,27 @@ impl<'a, P: Platform, const LOCKS: usize> Guard for Hold<'a, P, LOCKS> {
         self.state.parked();
     }
 
-    fn cost(&self, reason: Reason, cost: SplitCost) {
-        self.state.split_costs.add(reason, cost);
+    #[inline(always)]
+    fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    fn cost(&self, cost: SplitCost) {
+        self.state.split_costs.add(self.reason, cost);
+    }
+
+    fn wait(platform: &P) -> bool {
+        platform.wait()
+    }
+
+    #[inline]
+    fn read<R>(platform: &P, work: impl FnOnce() -> R) -> R {
+        platform.read(work)
+    }
+
+    #[inline]
+    fn retire(platform: &P, frame: Frame) {
+        platform.retire(platform, frame);
     }
 }
 

@@ -10,17 +10,17 @@
 
 use crate::edit::{Cover, GIGABYTE};
 use crate::format::Span;
-use crate::platform::Hardware;
+use crate::platform::Sharing;
 
 /// A set of locks: a bit for each number.
 impl Cover {
     /// Returns the locks of all addresses of a span.
     #[inline]
-    pub(crate) const fn of<H: Hardware>(span: Span) -> Self {
+    pub(crate) const fn of<S: Sharing>(span: Span) -> Self {
         let (first, last) = (span.first >> GIGABYTE, span.last >> GIGABYTE);
-        let locks = H::LOCKS as u64;
+        let locks = S::LOCKS as u64;
         if first == last {
-            return Self::one(Self::number::<H>(span.first));
+            return Self::one(Self::number::<S>(span.first));
         }
         if last - first >= locks - 1 {
             return Self(u64::MAX >> (64 - locks));
@@ -40,8 +40,8 @@ impl Cover {
 
     /// Returns the lock of an address.
     #[inline(always)]
-    pub(crate) const fn number<H: Hardware>(va: u64) -> usize {
-        (va >> GIGABYTE) as usize & (H::LOCKS - 1)
+    pub(crate) const fn number<S: Sharing>(va: u64) -> usize {
+        (va >> GIGABYTE) as usize & (S::LOCKS - 1)
     }
 
     /// Returns the set as bits.

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::edit::GIGABYTE;
 use crate::format::Span;
-use crate::platform::{Hardware, with_locks};
+use crate::platform::{Sharing, with_locks};
 use crate::share::map_state::{MapState, Marks};
 
 /// Returns the number of words with marks: one for each lock, and not fewer than 32.
@@ -48,10 +48,10 @@ pub(crate) fn has_marks<const LOCKS: usize>(state: &MapState<LOCKS>, number: usi
 }
 
 /// Clears all marks, lock by lock. On return, all callers have left the holds that they were in when it was called.
-pub(crate) fn clear<H: Hardware, const LOCKS: usize>(state: &MapState<LOCKS>, hardware: &H) {
-    for lock in 0..H::LOCKS {
-        with_locks(hardware, 1 << lock, || {
-            let of_lock = (lock..words::<LOCKS>()).step_by(H::LOCKS);
+pub(crate) fn clear<S: Sharing, const LOCKS: usize>(state: &MapState<LOCKS>, sharing: &S) {
+    for lock in 0..S::LOCKS {
+        with_locks(sharing, 1 << lock, || {
+            let of_lock = (lock..words::<LOCKS>()).step_by(S::LOCKS);
             of_lock.for_each(|number| word(state, number).store(0, Relaxed));
         });
     }

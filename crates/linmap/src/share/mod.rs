@@ -3,7 +3,6 @@
 mod begun;
 mod claims;
 mod handover;
-mod hidden;
 mod hold;
 mod lock_set;
 mod map_state;
@@ -16,6 +15,5 @@ mod words;
 pub(crate) use claims::Claim;
 pub use handover::BlankSpace;
 pub(crate) use handover::whole_entries;
-pub use hidden::Hidden;
 pub use hold::Hold;
 pub use shared_space::SharedSpace;

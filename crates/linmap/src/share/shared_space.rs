@@ -3,7 +3,7 @@
 //! # Locks
 //!
 //! The platform's locks cover the live tables by gigabyte (`lock_set.rs`). An operation takes the locks of its addresses,
-//! at most [`HOLD`](crate::Hardware::HOLD) entries at a time, and holds them from the first read of the tables until the
+//! at most [`HOLD`](crate::Sharing::HOLD) entries at a time, and holds them from the first read of the tables until the
 //! last invalidation is complete (`call.rs`). A longer operation claims its range first (`claims.rs`), so that it
 //! remains all or nothing, and goes through it piece by piece (`pieces.rs`). Its invalidations are complete before the
 //! claim goes. So no caller sees a partial change of its own addresses, and none returns while a TLB holds an old
@@ -28,7 +28,7 @@ use crate::edit::{Caller, Live, Tables};
 use crate::format::{Geometry, Half, Pa};
 use crate::plan::Stats;
 use crate::platform::{Platform, Reason, all_locks, with_locks};
-use crate::share::hold::Hold;
+use crate::share::hold::{Hold, Owner};
 use crate::share::map_state::MapState;
 
 /// The live tables of one half of an address space, which any number of callers change at once.
@@ -36,7 +36,7 @@ use crate::share::map_state::MapState;
 /// [`on`](Self::on) leads to the [operations](Live). What is known of the tables, and the policy, are methods of [`Tables`], to which it
 /// leads.
 ///
-/// `LOCKS` is the most locks that its callers' platforms have ([`Hardware::LOCKS`](crate::Hardware::LOCKS)): a power of 2 up to 64. A platform with
+/// `LOCKS` is the most locks that its callers' platforms have ([`Sharing::LOCKS`](crate::Sharing::LOCKS)): a power of 2 up to 64. A platform with
 /// more does not compile. With one lock it takes a kilobyte beside its tables, with 64 twelve.
 #[derive(Debug)]
 pub struct SharedSpace<const LOCKS: usize = 64> {
@@ -93,7 +93,8 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     #[inline(always)]
     pub const fn on<'a, P: Platform>(&'a self, platform: &'a P) -> Live<'a, Hold<'a, P, LOCKS>> {
         const { assert!(P::LOCKS <= LOCKS, "the platform has more locks than the space has the state of") };
-        Live { caller: Caller { platform, owner: &self.state } }
+        let owner = Owner { state: &self.state, reason: Reason::NONE };
+        Live { caller: Caller { platform, owner } }
     }
 
     /// Returns what is known of the tables.
@@ -122,8 +123,7 @@ impl<const LOCKS: usize> SharedSpace<LOCKS> {
     /// Returns what splits for a reason have cost since the map was made. It takes no lock, and counts each split once its
     /// stores are made.
     ///
-    /// A platform gives the reason by [`Hardware::reason`](crate::Hardware::reason), for example by
-    /// [`WithReason`](crate::WithReason). What a collapse would bring back is the difference of
+    /// A caller gives the reason by [`Live::because`]. What a collapse would bring back is the difference of
     /// [`count`](crate::Reader::count) and [`count_collapsed`](crate::Reader::count_collapsed).
     pub fn split_cost(&self, reason: Reason) -> SplitCost {
         self.state.split_costs.of(reason)
@@ -151,16 +151,45 @@ impl<const LOCKS: usize> Deref for SharedSpace<LOCKS> {
 }
 
 impl<P: Platform, const LOCKS: usize> Live<'_, Hold<'_, P, LOCKS>> {
+    /// Returns the same, for changes with a reason, by which the leaves that they split are counted
+    /// ([`SharedSpace::split_cost`]).
+    ///
+    /// ```
+    /// # use linmap::host::HostMemory;
+    /// use linmap::{Change, Reason, SharedSpace, Va};
+    /// # use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree};
+    /// # let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+    /// # let memory = HostMemory::new(g, 16);
+    /// # let platform = memory.platform();
+    /// # let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+    /// # space.set_policy(Policy::Live);
+    /// # let start = Va(g.base(Half::Upper));
+    /// # // SAFETY: no CPU uses these tables.
+    /// # unsafe { space.on(&platform).map(start, 512, Pa(0), Attributes::RAM)? };
+    ///
+    /// // SAFETY: no CPU uses these tables.
+    /// unsafe { space.on(&platform).because(Reason::MODULE).protect(start, 1, Change::READ_ONLY)? };
+    /// // A block became a table: 31 runs of 16 pages, and 16 single ones.
+    /// let cost = space.split_cost(Reason::MODULE);
+    /// assert_eq!((cost.splits, cost.tlb_entries), (1, 31 + 16 - 1));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn because(mut self, reason: Reason) -> Self {
+        self.caller.owner.reason = reason;
+        self
+    }
+
     /// Returns the counts of leaves and tables of the half. Takes all locks for a moment. While another caller unmaps whole tables they may
     /// still have these.
     pub fn stats(&self) -> Stats {
         let Caller { platform, owner } = self.caller;
-        with_locks(platform, all_locks::<P>(), || owner.stats())
+        with_locks(platform, all_locks::<P>(), || owner.state.stats())
     }
 
     /// Returns the counts of operations on the map. Takes all locks for a moment.
     pub fn changes(&self) -> Changes {
         let Caller { platform, owner } = self.caller;
-        with_locks(platform, all_locks::<P>(), || owner.changes())
+        with_locks(platform, all_locks::<P>(), || owner.state.changes())
     }
 }

@@ -7,7 +7,7 @@ mod source;
 
 use std::path::Path;
 
-use linmap::{BbmPromise, Midr};
+use linmap::cpu::{BbmPromise, Midr};
 use source::{Cpus, Source};
 
 /// Returns the MIDR of each part of an implementer, in every revision.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linmap::Midr;
+use linmap::cpu::Midr;
 
 /// A source tree, with its numbers.
 pub(super) struct Source {

@@ -7,7 +7,8 @@ mod flat;
 mod refused;
 mod world;
 
-use linmap::{ChangeError, Geometry, Granule, Rodata};
+use linmap::error::ChangeError;
+use linmap::{Geometry, Granule, Rodata};
 
 use flat::{Set, changed};
 use test_support::{Random, Rows, geometries, some_geometries};

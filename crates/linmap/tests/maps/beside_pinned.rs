@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use linmap::{Aliased, Attributes, Change, ChangeFlags, Entry, MemoryType, Remake, Rodata, SharedSpace, Va};
+use linmap::arch::Entry;
+use linmap::{Aliased, Attributes, Change, ChangeFlags, MemoryType, Remake, Rodata, SharedSpace, Va};
 use test_support::{Random, each};
 
 use crate::between_holds::{Interrupted, Platform, geometry, pa, with_map};

@@ -3,11 +3,13 @@
 
 use std::cell::{Cell, RefCell};
 
+use linmap::arch::{Entry, Tlbi};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, CannotPark, Change, ChangeError, ChangeFlags, Combined, Dsb, Entry, EntryUpdate,
-    Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, SharedSpace, Tlbi,
-    Tree, Va, linear_range,
+    Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Geometry, Granule,
+    Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, SharedSpace, Sharing, Tree, Va,
 };
 
 const PAGE: u64 = 1 << 12;
@@ -38,6 +40,26 @@ impl Drop for Held<'_> {
 
 // SAFETY: one thread, which has no TLB and no other CPU. Nothing else happens while a lock is held.
 unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+
+    fn tlbi(&self, _: Tlbi, _: Geometry) {
+        self.invalidations.update(|n| n + 1);
+    }
+
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+        Err(CannotPark)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const HOLD: usize> Sharing for Interrupted<'_, HOLD> {
     const LOCKS: usize = 64;
     const HOLD: usize = HOLD;
 
@@ -57,23 +79,6 @@ unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
         }
         self.held.update(|held| held + 1);
         Held(&self.held)
-    }
-
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-
-    fn tlbi(&self, _: Tlbi, _: Geometry) {
-        self.invalidations.update(|n| n + 1);
-    }
-
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
-        Err(CannotPark)
     }
 }
 
@@ -172,7 +177,7 @@ fn a_neighbour_maps_where_a_table_was() {
                          platform: &Platform<'_, '_, 8>,
                          hardware: &Interrupted<'_, 8>| {
             let (_, level, _) = space.on(platform).read(|reader| reader.entry(theirs)).expect("in the half");
-            if level != linmap::Level::PAGE {
+            if level != linmap::arch::Level::PAGE {
                 found_gone.set(true);
                 // Otherwise a walk cache may still have the table.
                 assert_ne!(hardware.invalidations.get(), before.get(), "before hold {number}");

@@ -1,10 +1,12 @@
 //! Changes in a manner: permissions and validity in one call, invalidations left for later, holes left out, and lists of
 //! pages.
 
+use linmap::arch::{Entry, Leaf, Level};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Entry, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa,
-    Platform, Policy, Region, SharedSpace, Stats, Tree, Va,
+    Attributes, Change, ChangeFlags, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy, Region,
+    SharedSpace, Stats, Tree, Va,
 };
 use test_support::geometries;
 

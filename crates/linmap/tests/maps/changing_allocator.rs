@@ -4,10 +4,12 @@
 
 use std::cell::Cell;
 
+use linmap::arch::Entry;
 use linmap::host::{SharedMemory, Threads};
+use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
-    Policy, Rodata, SharedSpace, Tree, Va, linear_range,
+    Aliased, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa, Policy,
+    Rodata, SharedSpace, Tree, Va,
 };
 
 /// Table pages. Whenever one is taken or given back, something is done first.

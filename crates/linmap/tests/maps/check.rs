@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use crate::fewest::machine::{Machine, machines};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
+use linmap::read::{Checks, Finding, ReadTables, RunFault, check};
 use linmap::{
-    Attributes, Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Layout, Leaf, Leaves, Level,
-    OaFormat, Pa, ReadTables, Region, Rodata, RunFault, SharedSpace, Slot, Stats, Tree, Va, check,
-    linear_range,
+    Attributes, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Region, Rodata, SharedSpace, Slot,
+    Stats, Tree, Va,
 };
 use proptest::collection::vec;
 use test_support::prelude::*;

@@ -1,10 +1,8 @@
 //! The cost of splits, by reason, and the gain of a collapse: each is what counting the tables before and after shows.
 
+use linmap::arch::Level;
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, Change, Combined, Geometry, Half, Level, Pa, Policy, Reason, SharedSpace, SplitCost, Tree,
-    Va, WithReason,
-};
+use linmap::{Attributes, Change, Geometry, Half, Pa, Policy, Reason, SharedSpace, SplitCost, Tree, Va};
 use test_support::geometries;
 use test_support::prelude::*;
 
@@ -33,15 +31,9 @@ fn run(g: Geometry, steps: &[Step]) {
         let change =
             [Change::READ_ONLY, Change::WRITABLE, Change::INVALID, Change::VALID][usize::from(change % 4)];
         let before = (entries(), space.on(&hardware).changes().splits);
-        let with_reason = WithReason::new(&hardware, reason);
-        // SAFETY: the locks are the only ones of these tables, which no CPU uses.
-        unsafe {
-            let platform = Combined::new(&memory, &with_reason);
-            space
-                .on(&platform)
-                .protect(Va(start.0 + (first << g.page_shift())), length, change)
-                .expect("room");
-        }
+        let mut live = space.on(&hardware).because(reason);
+        // SAFETY: no CPU uses these tables.
+        unsafe { live.protect(Va(start.0 + (first << g.page_shift())), length, change) }.expect("room");
         let cost = &mut costs[usize::from(reason.number())];
         cost.tlb_entries += entries() - before.0;
         cost.splits += space.on(&hardware).changes().splits - before.1;

@@ -4,11 +4,10 @@ use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
+use linmap::arch::{Descriptor, Entry, Level, TableLimits};
+use linmap::error::BuildError;
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, BuildError, Change, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy, Region,
-    SharedSpace, Slot, TableLimits, Tree, Va,
-};
+use linmap::{Attributes, Change, Geometry, Half, Leaves, Pa, Policy, Region, SharedSpace, Slot, Tree, Va};
 use test_support::geometries;
 
 /// An entry as two trees may have it in common: where a table is does not matter.

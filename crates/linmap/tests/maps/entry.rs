@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
+use linmap::arch::{Descriptor, Entry, Level, TableLimits};
 use linmap::host::{HostMemory, NoHardware};
 use linmap::{
-    Attributes, Change, Combined, Descriptor, Entry, Frame, Geometry, Granule, Half, Level, Memory, Pa,
-    Policy, SharedSpace, Slot, TableLimits, Tree, Va,
+    Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, Pa, Policy, SharedSpace, Slot,
+    Tree, Va,
 };
 use test_support::geometries;
 
@@ -41,7 +42,7 @@ fn one_address_is_looked_up_as_by_a_walk() {
         let mut entries = Vec::new();
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let _ = space.on(&platform).read(|reader| {
-            reader.visit(all, |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(all, |&linmap::read::Visited { va, level, entry, .. }| {
                 entries.push((va, level, entry));
                 Continue(())
             })
@@ -175,7 +176,7 @@ fn a_series_has_the_leaves_of_a_walk() {
                     for n in 0..entries {
                         let at = n * g.level_size(visited.level);
                         let slot = Slot { index: visited.slot.index + n as usize, ..visited.slot };
-                        let leaf = linmap::Leaf { oa: Pa(leaf.oa.0 + at), ..leaf };
+                        let leaf = linmap::arch::Leaf { oa: Pa(leaf.oa.0 + at), ..leaf };
                         series.push((Va(visited.va.0 + at), visited.level, slot, visited.limits, leaf));
                     }
                     Continue(())
@@ -266,7 +267,7 @@ fn restrictions_do_not_end_the_search() {
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let mut first = None;
         let _ = space.on(&platform).read(|reader| {
-            reader.visit(all, |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(all, |&linmap::read::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(_) = entry {
                     first.get_or_insert((va, level, entry));
                 }

@@ -5,11 +5,14 @@
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::load;
+use linmap::arch::{Descriptor, Level};
+use linmap::error::{BuildError, ChangeError, CreateError, GraftError, Unaligned};
 use linmap::host::HostMemory;
+use linmap::layout::Run;
+use linmap::read::MarkedRange;
 use linmap::{
-    Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError, Granule, Half,
-    Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Region, Rodata, Run, SharedSpace, Slot, Stats, Tree,
-    Unaligned, Va,
+    Attributes, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Region, Rodata, SharedSpace, Slot,
+    Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -161,11 +164,13 @@ fn a_map_is_not_created_where_there_is_one() {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             let mut live = Live::new(g, 2 * needed);
             live.create(&layout, alone).expect("enough");
-            let counted =
-                live.space.on(&live.memory.platform()).read(|reader| reader.count(linmap::linear_range(g)));
+            let counted = live
+                .space
+                .on(&live.memory.platform())
+                .read(|reader| reader.count(linmap::layout::linear_range(g)));
             assert_eq!(counted, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             let before = live.state();
-            let (start, _) = linmap::linear_range(g);
+            let (start, _) = linmap::layout::linear_range(g);
             assert_eq!(
                 live.create(&layout, !alone),
                 Err(CreateError::Graft(GraftError::Occupied { va: start })),
@@ -194,7 +199,7 @@ fn the_occupied_slot_is_named() {
         assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
-    let counted = space.on(&memory.platform()).read(|reader| reader.count(linmap::linear_range(g)));
+    let counted = space.on(&memory.platform()).read(|reader| reader.count(linmap::layout::linear_range(g)));
     assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 

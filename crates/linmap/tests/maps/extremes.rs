@@ -5,12 +5,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::{self, Continue};
 
+use linmap::arch::{
+    Descriptor, Entry, Leaf, LeafSize, Level, RangePages, Scope, TableLimits, Tlbi, Transition,
+};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
+use linmap::layout::Run;
+use linmap::read::{Bounded, BoundedError, Checks, MarkedRange, ReadTables};
 use linmap::{
-    Attributes, Bounded, BoundedError, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule,
-    Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa, Policy, RangePages,
-    ReadTables, Region, Rodata, Run, Scope, SharedSpace, Slot, Stats, TableLimits, Tlbi, Transition, Tree,
-    Va,
+    Attributes, Change, Geometry, Granule, Half, Layout, Leaves, MemoryType, OaFormat, Pa, Policy, Region,
+    Rodata, SharedSpace, Slot, Stats, Tree, Va,
 };
 use test_support::prelude::*;
 use test_support::{geometries, is_one, property, some_geometries};
@@ -342,7 +346,7 @@ fn walks_of_any_range() {
             let (from, to) = (first.max(base), last.min(base + ((1 << g.va_bits()) - 1)));
             let (mut stats, mut before, mut next) = (Stats::ROOT, None, u128::from(from));
             let few = Bounded::new(&same, 1 << 14);
-            let result = linmap::visit(&few, g, Pa(root), range, |visited| {
+            let result = linmap::read::visit(&few, g, Pa(root), range, |visited| {
                 let (va, level) = (visited.va.0, visited.level);
                 let end = va + (g.level_size(level) - 1);
                 assert!(va <= to && from <= end, "{g:?}: {visited:?} is outside {from:#x} to {to:#x}");
@@ -373,17 +377,17 @@ fn walks_of_any_range() {
             };
             let counter = if whole { &walked } else { &cut };
             counter.set(counter.get() + u32::from(from <= to));
-            let counted = linmap::count(&Bounded::new(&same, 1 << 14), g, Pa(root), range);
+            let counted = linmap::read::count(&Bounded::new(&same, 1 << 14), g, Pa(root), range);
             assert_eq!(counted, if whole { Ok(stats) } else { Err(BoundedError::Limit) });
             let region = MarkedRange { range, start: "here", end: "there" };
             let mut text = String::new();
-            let dumped = linmap::dump(&Bounded::new(&same, 1 << 14), g, Pa(root), region, &mut text);
+            let dumped = linmap::read::dump(&Bounded::new(&same, 1 << 14), g, Pa(root), region, &mut text);
             assert_eq!(dumped.ok(), counted.ok());
         }
         for half in [Half::Lower, Half::Upper] {
             let few = Bounded::new(&same, 1 << 10);
             let mut found = 0;
-            let result = linmap::check(&few, g, (Pa(root), half), &Checks::default(), |_| {
+            let result = linmap::read::check(&few, g, (Pa(root), half), &Checks::default(), |_| {
                 found += 1;
                 ControlFlow::Break(())
             });

@@ -2,10 +2,14 @@
 
 use std::ops::{ControlFlow, Range};
 
+use linmap::arch::Entry;
+use linmap::error::LayoutError;
 use linmap::host::HostMemory;
+use linmap::layout::{Kind, Run};
+use linmap::read::{Checks, Finding};
 use linmap::{
-    Aliased, Attributes, Checks, Entry, Finding, Geometry, Half, Kind, Layout, LayoutError, Leaves,
-    MemoryType, Pa, Policy, Rodata, Run, SharedSpace, Stats, Tree, Va,
+    Aliased, Attributes, Geometry, Half, Layout, Leaves, MemoryType, Pa, Policy, Rodata, SharedSpace, Stats,
+    Tree, Va,
 };
 use test_support::geometries;
 use test_support::prelude::*;

@@ -3,7 +3,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use linmap::{Attributes, Change, ChangeError, ChangeFlags, Memory, SharedSpace, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, ChangeFlags, Memory, SharedSpace, Va};
 
 use crate::between_holds::{Interrupted, Platform, geometry, is_read_only, pa, with_map};
 

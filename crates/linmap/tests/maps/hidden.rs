@@ -1,12 +1,14 @@
-//! The kernel's data are hidden in the linear map, and seen only while someone looks.
+//! The kernel's data have leaves of their own in the linear map: writable, read-only, or to be hidden.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::{iter, thread};
+use std::iter;
 
-use linmap::host::{HostMemory, SharedMemory, Threads};
+use linmap::arch::Entry;
+use linmap::error::LayoutError;
+use linmap::host::HostMemory;
+use linmap::layout::{ImageAlias, Kind};
 use linmap::{
-    Attributes, ChangeError, Entry, Geometry, Granule, Half, Hidden, ImageAlias, Kind, Layout, LayoutError,
-    Leaves, OaFormat, Pa, Platform, Rodata, SharedSpace, Tree, Va,
+    Attributes, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Platform, Rodata, SharedSpace, Tree,
+    Va,
 };
 use test_support::geometries;
 
@@ -49,12 +51,12 @@ fn each_alias_at_every_geometry() {
                 let platform = memory.platform();
                 let space = created(&platform, layout);
                 let stats = space.on(&platform).stats();
-                let hidden = Hidden::new(&space, layout);
-                assert_eq!(hidden.is_some(), alias == ImageAlias::Hidden);
-                if let Some(hidden) = &hidden {
+                if alias == ImageAlias::Hidden {
+                    let (data, _) = layout.data();
+                    assert_eq!(*data, Pa(RAM + 70 * g.page_size())..Pa(RAM + 130 * g.page_size()));
+                    let va = layout.va(data.start).expect("RAM");
                     // SAFETY: no CPU uses these tables. No leaf changes its size under the policy `Fixed`.
-                    unsafe { hidden.hide(&platform) }.expect("whole leaves");
-                    assert_eq!(hidden.range(), (layout.va(Pa(RAM + 70 * g.page_size())).expect("RAM"), 60));
+                    unsafe { space.on(&platform).set_valid(va, 60, false) }.expect("whole leaves");
                 }
                 for n in 0..16384 {
                     let va = layout.va(Pa(RAM + n * g.page_size())).expect("RAM");
@@ -92,90 +94,4 @@ fn data_that_are_no_ram_of_their_own_are_refused() {
     let beyond = at((1 << 18) - 1, (1 << 18) + 1);
     let not_ram = LayoutError::NotRam { kind: Kind::Data, range: beyond.clone() };
     assert_eq!(refused(beyond, none), Err(not_ram));
-}
-
-#[test]
-fn views_within_views_end_with_the_last() {
-    laid_out(four_k(), ImageAlias::Hidden, |layout| {
-        let memory = HostMemory::new(layout.geometry(), 16);
-        let platform = memory.platform();
-        let space = created(&platform, layout);
-        let hidden = Hidden::new(&space, layout).expect("it is to be hidden");
-        let (va, _) = hidden.range();
-        let valid = || leaf(&space, &platform, va).0;
-        assert!(valid() && !hidden.is_hidden());
-        // SAFETY: no CPU uses these tables.
-        unsafe {
-            hidden.hide(&platform).expect("whole leaves");
-            assert!(!valid() && hidden.is_hidden());
-            let within = hidden.shown(&platform, || {
-                let inner = hidden.shown(&platform, valid);
-                // A view is under way, so it stays.
-                hidden.hide(&platform).expect("left to the view");
-                (inner, valid())
-            });
-            assert_eq!(within, Ok((Ok(true), true)));
-        }
-        assert!(!valid() && hidden.is_hidden());
-    });
-}
-
-#[test]
-fn a_change_that_fails_leaves_it_as_it_was() {
-    laid_out(four_k(), ImageAlias::Hidden, |layout| {
-        let memory = HostMemory::new(layout.geometry(), 16);
-        let platform = memory.platform();
-        let space = created(&platform, layout);
-        let hidden = Hidden::new(&space, layout).expect("it is to be hidden");
-        let (va, pages) = hidden.range();
-        // SAFETY: no CPU uses these tables.
-        unsafe {
-            hidden.hide(&platform).expect("whole leaves");
-            space.on(&platform).unmap(va, pages).expect("whole leaves");
-            let hole = ChangeError::Hole { va };
-            assert_eq!(hidden.shown(&platform, || unreachable!("nothing is there")), Err::<(), _>(hole));
-            assert!(hidden.is_hidden());
-            // A page of a run, which may not be split.
-            let part = Hidden::of(&space, Va(va.0 - (20 << 12)), 1);
-            assert!(matches!(part.hide(&platform), Err(ChangeError::NeedsResize { .. })));
-            assert!(!part.is_hidden());
-        }
-    });
-}
-
-/// Threads look at once: each that looks finds the range valid, and nobody finds it so when all have gone.
-#[test]
-fn many_look_at_once() {
-    laid_out(four_k(), ImageAlias::Hidden, |layout| {
-        let (memory, threads) = (SharedMemory::new(layout.geometry(), 16), Threads::<64, 64>::new());
-        // SAFETY: the locks of these threads are these.
-        let platform = unsafe { memory.platform(&threads) };
-        let space = created(&platform, layout);
-        let hidden = Hidden::new(&space, layout).expect("it is to be hidden");
-        let (va, pages) = hidden.range();
-        // SAFETY: no CPU uses these tables.
-        unsafe { hidden.hide(&platform) }.expect("whole leaves");
-        let (looked, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
-        let valid = || (0..pages).step_by(7).all(|n| leaf(&space, &platform, Va(va.0 + (n << 12))).0);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..300 {
-                        // SAFETY: as above.
-                        match unsafe { hidden.shown(&platform, valid) } {
-                            Ok(valid) => {
-                                looked.fetch_add(1, SeqCst);
-                                wrong.fetch_add(u64::from(!valid), SeqCst);
-                            }
-                            Err(ChangeError::Busy { .. }) => thread::yield_now(),
-                            Err(other) => panic!("{other}"),
-                        }
-                    }
-                });
-            }
-        });
-        assert!(looked.into_inner() != 0);
-        assert_eq!(wrong.into_inner(), 0);
-        assert!(hidden.is_hidden() && !leaf(&space, &platform, va).0);
-    });
 }

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use linmap::{
-    Bounded, BoundedError, Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, MarkedRange,
-    OaFormat, Pa, ReadTables, Slot, Va, count, dump, linear_range, visit,
-};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::layout::linear_range;
+use linmap::read::{Bounded, BoundedError, DumpError, MarkedRange, ReadTables, count, dump, visit};
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Slot, Va};
 use proptest::collection::vec;
 use test_support::geometries;
 use test_support::prelude::*;
@@ -102,22 +102,23 @@ fn visit_checked(
     (first, last): (Va, Va),
 ) -> (Option<u64>, bool) {
     let (mut next, mut reached) = (first.0 & !(g.page_size() - 1), None);
-    let read = visit(reader, g, root, (first, last), |&linmap::Visited { va, level, entry, .. }| {
-        let span = g.level_size(level);
-        assert_eq!(va.0 % span, 0, "{g:?}");
-        let end = va.0.wrapping_add(span - 1);
-        assert!(va <= last && end >= first.0, "{g:?}: {va} is not in {first} to {last}");
-        assert!(level >= g.root());
-        assert!(end >= next, "{g:?}: {va} comes late");
-        match entry {
-            Entry::Table(table) => assert!(level < Level::PAGE && table.0 % g.page_size() == 0),
-            Entry::Leaf(leaf) => assert!(leaf.oa.0 % span == 0 && leaf.oa.0 < 1 << g.oa_bits()),
-            Entry::Hole | Entry::Reserved => {}
-        }
-        next = if matches!(entry, Entry::Table(_)) { va.0 } else { end };
-        reached = Some(next);
-        ControlFlow::Continue(())
-    });
+    let read =
+        visit(reader, g, root, (first, last), |&linmap::read::Visited { va, level, entry, .. }| {
+            let span = g.level_size(level);
+            assert_eq!(va.0 % span, 0, "{g:?}");
+            let end = va.0.wrapping_add(span - 1);
+            assert!(va <= last && end >= first.0, "{g:?}: {va} is not in {first} to {last}");
+            assert!(level >= g.root());
+            assert!(end >= next, "{g:?}: {va} comes late");
+            match entry {
+                Entry::Table(table) => assert!(level < Level::PAGE && table.0 % g.page_size() == 0),
+                Entry::Leaf(leaf) => assert!(leaf.oa.0 % span == 0 && leaf.oa.0 < 1 << g.oa_bits()),
+                Entry::Hole | Entry::Reserved => {}
+            }
+            next = if matches!(entry, Entry::Table(_)) { va.0 } else { end };
+            reached = Some(next);
+            ControlFlow::Continue(())
+        });
     (reached, read.is_ok())
 }
 
@@ -155,7 +156,7 @@ fn a_loop_is_as_deep_as_the_geometry() {
             g,
             Pa(table_at(0)),
             (first, first),
-            |&linmap::Visited { level, entry, .. }| {
+            |&linmap::read::Visited { level, entry, .. }| {
                 entries.push((level, entry));
                 ControlFlow::Continue(())
             },

@@ -3,10 +3,12 @@
 use std::ops::ControlFlow::Continue;
 use std::ops::Range;
 
+use linmap::arch::{Entry, Level};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, Hotplug, Layout, Leaves, Level,
-    OaFormat, Pa, Platform, Policy, Region, SharedSpace, Stats, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, Hotplug, Layout, Leaves, OaFormat, Pa, Platform, Policy,
+    Region, SharedSpace, Stats, Tree, Va,
 };
 use test_support::{Random, each, geometries};
 
@@ -234,7 +236,9 @@ fn ranges_that_are_none_of_the_map_are_refused() {
     for range in [Pa(8 * GB + 8)..Pa(9 * GB), Pa(8 * GB)..Pa(9 * GB - 8)] {
         let pa = if range.start.0 & 8 != 0 { range.start } else { range.end };
         for refused in [map.add(&range), map.remove(&range)] {
-            assert!(matches!(refused, Err(ChangeError::Unaligned(linmap::Unaligned::Pa(at))) if at == pa));
+            assert!(
+                matches!(refused, Err(ChangeError::Unaligned(linmap::error::Unaligned::Pa(at))) if at == pa)
+            );
         }
     }
     let reach = (Pa(0), Pa(1 << 48));

@@ -4,11 +4,9 @@
 use std::ops::ControlFlow::Continue;
 
 use crate::raw::{load, store};
+use linmap::arch::{Descriptor, Entry, Leaf, Level, TableAttributes, TableLimits};
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, Change, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, Policy, SharedSpace,
-    Slot, TableAttributes, TableLimits, Tree, Va,
-};
+use linmap::{Attributes, Change, Geometry, Half, OaFormat, Pa, Policy, SharedSpace, Slot, Tree, Va};
 use test_support::{Random, each, geometries};
 
 /// A page: its mapping, and what the tables above it take away. A hole has no mapping.

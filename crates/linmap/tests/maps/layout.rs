@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use linmap::{Geometry, Granule, ImageAlias, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata, Stats};
+use linmap::error::LayoutError;
+use linmap::layout::{ImageAlias, Kind};
+use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa, Rodata, Stats};
 use test_support::geometries;
 
 const NO_IMAGE: Range<u64> = 0..0;

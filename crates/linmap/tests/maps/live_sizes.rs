@@ -4,10 +4,12 @@ use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
+use linmap::arch::{Descriptor, Entry, Level};
 use linmap::host::{HostMemory, SharedMemory, Threads};
+use linmap::layout::Run;
+use linmap::read::Checks;
 use linmap::{
-    Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy, Region, Run,
-    SharedSpace, Slot, Stats, Tree, Va,
+    Attributes, Change, Geometry, Half, Leaves, Pa, Policy, Region, SharedSpace, Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 

@@ -1,10 +1,9 @@
 //! A map by a MAIR_EL1 that is not Linux's: what is built says the caller's indices, and a dump has the caller's names.
 
+use linmap::arch::Mair;
 use linmap::host::HostMemory;
-use linmap::{
-    Geometry, Granule, Half, Layout, Leaves, Mair, MarkedRange, MemoryType, OaFormat, Pa, Rodata,
-    SharedSpace, Tree,
-};
+use linmap::read::MarkedRange;
+use linmap::{Geometry, Granule, Half, Layout, Leaves, MemoryType, OaFormat, Pa, Rodata, SharedSpace, Tree};
 
 #[test]
 fn a_dump_names_what_the_value_says() {

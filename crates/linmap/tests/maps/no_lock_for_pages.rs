@@ -4,11 +4,13 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
+use linmap::arch::Tlbi;
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
 use linmap::{
     Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame, Geometry,
-    Granule, Half, Hardware, Hidden, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region, Remake,
-    Rodata, SharedSpace, Tlbi, Tree, Va, linear_range,
+    Granule, Half, Hardware, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region, Remake, Rodata,
+    SharedSpace, Sharing, Tree, Va,
 };
 
 /// The locks of one CPU, and the pages that wait for its readers.
@@ -28,20 +30,6 @@ impl Drop for Held<'_> {
 
 // SAFETY: one thread uses the tables, and no CPU translates by them.
 unsafe impl Hardware for Locks {
-    const LOCKS: usize = 64;
-    const HOLD: usize = 64;
-
-    type Held<'h> = Held<'h>;
-
-    fn lock(&self, _: usize) -> Held<'_> {
-        self.held.set(self.held.get() + 1);
-        Held(&self.held)
-    }
-
-    fn retire(&self, _: &impl Memory, frame: Frame) {
-        self.retired.borrow_mut().push(frame);
-    }
-
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, range_tlbi: false, repeat_tlbi: false }
     }
@@ -60,6 +48,23 @@ unsafe impl Hardware for Locks {
             unsafe { update.carry_out(memory) };
         }
         Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Locks {
+    const LOCKS: usize = 64;
+    const HOLD: usize = 64;
+
+    type Held<'h> = Held<'h>;
+
+    fn lock(&self, _: usize) -> Held<'_> {
+        self.held.set(self.held.get() + 1);
+        Held(&self.held)
+    }
+
+    fn retire(&self, _: &impl Memory, frame: Frame) {
+        self.retired.borrow_mut().push(frame);
     }
 }
 
@@ -227,12 +232,11 @@ fn calls() -> Vec<Call> {
             // SAFETY: no CPU uses these tables.
             said(unsafe { aliased.set_memory_ro(area(0), AREA) })
         }),
-        ("hide", |w| {
-            let hidden = Hidden::of(&w.space, at(3000), 100);
+        ("hide and show", |w| {
             // SAFETY: no CPU uses these tables.
-            said(unsafe { hidden.hide(&w.platform) })?;
+            said(unsafe { w.space.on(&w.platform).set_valid(at(3000), 100, false) })?;
             // SAFETY: no CPU uses these tables.
-            said(unsafe { hidden.shown(&w.platform, || ()) })
+            said(unsafe { w.space.on(&w.platform).set_valid(at(3000), 100, true) })
         }),
         ("create", |w| {
             let region =
@@ -245,7 +249,7 @@ fn calls() -> Vec<Call> {
             let region = Region::new(at(THIRD), Pa(0), 3 << 12, Attributes::RAM);
             // SAFETY: no CPU uses these tables.
             match unsafe { w.space.on(&w.platform).create_regions([region]) } {
-                Err(linmap::CreateError::Graft(_)) => Ok(()),
+                Err(linmap::error::CreateError::Graft(_)) => Ok(()),
                 other => said(other),
             }
         }),

@@ -114,7 +114,7 @@ fn life<M: Memory>(memory: &M, g: Geometry) -> Vec<String> {
     // SAFETY: nothing else locks its tables.
     let platform = unsafe { Combined::new(memory, &hardware) };
     let base = g.base(Half::Upper);
-    let bytes = 4 * g.level_size(linmap::Level::new(2));
+    let bytes = 4 * g.level_size(linmap::arch::Level::new(2));
     let region =
         Region { va: Va(base), oa: Pa(0), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
     let tree = Tree::build(memory, g, Half::Upper, region.runs(g)).expect("pages enough");
@@ -164,7 +164,7 @@ fn pages_move_to_another_offset() {
         // SAFETY: a page that was taken.
         unsafe {
             assert_eq!(moved.load(Slot { table, index: 3 }).0, 7);
-            moved.store(Slot { table, index: 3 }, linmap::Descriptor(8));
+            moved.store(Slot { table, index: 3 }, linmap::arch::Descriptor(8));
             assert_eq!(moved.words(table).add(3).read(), 8);
         }
         // SAFETY: a page that was taken, and no table points to.

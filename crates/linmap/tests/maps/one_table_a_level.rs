@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 
+use linmap::arch::{Descriptor, Level, Tlbi};
+use linmap::error::{BuildError, CreateError};
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, BuildError, Combined, CreateError, Descriptor, Dsb, Frame, Geometry, Half, Hardware, Leaves,
-    Level, Memory, Pa, Promise, Region, SharedSpace, Slot, Stats, Tlbi, Tree, Va,
+    Attributes, Combined, Dsb, Frame, Geometry, Half, Hardware, Leaves, Memory, Pa, Promise, Region,
+    SharedSpace, Sharing, Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -69,10 +71,6 @@ struct Quiet;
 
 // SAFETY: no walker and no TLB sees the tables, and no other thread has them.
 unsafe impl Hardware for Quiet {
-    type Held<'h> = ();
-
-    fn lock(&self, _: usize) {}
-
     fn promise(&self) -> Promise {
         Promise::default()
     }
@@ -81,6 +79,13 @@ unsafe impl Hardware for Quiet {
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Quiet {
+    type Held<'h> = ();
+
+    fn lock(&self, _: usize) {}
 }
 
 /// Leaves of several sizes, whole tables of pages, and holes.

@@ -3,11 +3,10 @@
 use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
+use linmap::arch::Entry;
+use linmap::error::{BuildError, ChangeError};
 use linmap::host::HostMemory;
-use linmap::{
-    Attributes, BuildError, ChangeError, Entry, Geometry, Half, Leaves, Pa, Policy, Region, SharedSpace,
-    Tree, Va,
-};
+use linmap::{Attributes, Geometry, Half, Leaves, Pa, Policy, Region, SharedSpace, Tree, Va};
 use test_support::geometries;
 
 fn empty(g: Geometry, memory: &HostMemory) -> SharedSpace {

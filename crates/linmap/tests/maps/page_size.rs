@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow::Continue;
 
+use linmap::arch::Level;
+use linmap::error::BuildError;
 use linmap::host::HostMemory;
+use linmap::layout::Run;
 use linmap::{
-    Attributes, BuildError, Geometry, Granule, Half, Layout, Leaves, Level, OaFormat, Pa, Policy, Rodata,
-    Run, SharedSpace, Tree, Va,
+    Attributes, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Policy, Rodata, SharedSpace, Tree, Va,
 };
 
 /// A geometry whose root has a few entries, so that it fits into a page of any size, and may have leaves.
@@ -81,7 +83,7 @@ fn a_map_is_not_changed_by_another_memory() {
             // SAFETY: no CPU uses these tables.
             &|| unsafe { space.on(&other.platform()).create(&layout, Leaves::Largest) }.is_err(),
             &|| space.on(&other.platform()).split_to_pages(first, 1).is_err(),
-            &|| space.on(&other.platform()).repaint(linmap::linear_range(g), &[]).is_err(),
+            &|| space.on(&other.platform()).repaint(linmap::layout::linear_range(g), &[]).is_err(),
         ];
         for change in changes {
             let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change));

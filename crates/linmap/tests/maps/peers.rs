@@ -7,7 +7,8 @@
 //! (D8.5.1.2, RGQLZ; D8.17, IWZCBG), but descriptors do not say whether it does.
 
 use aarch64_paging::descriptor::{El1Attributes, PagingAttributes};
-use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, MemoryType, OaFormat, Pa, Transition};
+use linmap::arch::{Descriptor, Leaf, Level, Transition};
+use linmap::{Attributes, Geometry, Granule, MemoryType, OaFormat, Pa};
 use test_support::Random;
 
 const CONTIGUOUS: u64 = 1 << 52;

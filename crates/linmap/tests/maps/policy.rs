@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 
+use linmap::arch::Tlbi;
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, CannotPark, Change, ChangeError, Combined, Dsb, EntryUpdate, Geometry, Half, Hardware,
-    Leaves, Memory, Pa, Policy, Promise, Region, SharedSpace, Tlbi, Tree, Va,
+    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Geometry, Half, Hardware, Leaves, Memory, Pa,
+    Policy, Promise, Region, SharedSpace, Sharing, Tree, Va,
 };
 use test_support::geometries;
 
@@ -26,16 +28,6 @@ impl Meddles<'_> {
 
 // SAFETY: no walker and no TLB sees the tables, and only this thread has it.
 unsafe impl Hardware for Meddles<'_> {
-    type Held<'h>
-        = ()
-    where
-        Self: 'h;
-
-    /// Each operation here takes one hold, which follows one policy.
-    const HOLD: usize = 1 << 16;
-
-    fn lock(&self, _: usize) {}
-
     fn promise(&self) -> Promise {
         Promise { never_aborts: self.never_aborts, ..Promise::default() }
     }
@@ -61,9 +53,22 @@ unsafe impl Hardware for Meddles<'_> {
     }
 }
 
+// SAFETY: as above.
+unsafe impl Sharing for Meddles<'_> {
+    type Held<'h>
+        = ()
+    where
+        Self: 'h;
+
+    /// Each operation here takes one hold, which follows one policy.
+    const HOLD: usize = 1 << 16;
+
+    fn lock(&self, _: usize) {}
+}
+
 /// A map of some blocks of level 2.
 fn blocks(g: Geometry, memory: &HostMemory, count: u64) -> SharedSpace {
-    let block = g.level_size(linmap::Level::new(2));
+    let block = g.level_size(linmap::arch::Level::new(2));
     let (va, bytes) = (Va(g.base(Half::Upper)), count * block);
     // Not aligned to a contiguous run.
     let region = Region { va, oa: Pa(block), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
@@ -82,7 +87,7 @@ fn a_split_is_invalidated() {
         let hardware = Meddles { space: &space, then, tlbis, parkings, never_aborts: true };
         // SAFETY: the only lock on the tables.
         let platform = unsafe { Combined::new(&memory, &hardware) };
-        let border = g.base(Half::Upper) + g.level_size(linmap::Level::new(2));
+        let border = g.base(Half::Upper) + g.level_size(linmap::arch::Level::new(2));
         // SAFETY: no CPU uses these tables.
         let done = unsafe { space.on(&platform).protect(Va(border - g.page_size()), 2, Change::READ_ONLY) };
         assert_eq!((done, hardware.parkings.take()), (Ok(()), 0), "{g:?}");
@@ -104,7 +109,7 @@ fn every_split_is_parked() {
                 Meddles { space: &space, then: Cell::new(then), tlbis, parkings, never_aborts: false };
             // SAFETY: the only lock on the tables.
             let platform = unsafe { Combined::new(&memory, &hardware) };
-            let pages = leaves * (g.level_size(linmap::Level::new(2)) / g.page_size());
+            let pages = leaves * (g.level_size(linmap::arch::Level::new(2)) / g.page_size());
             let done: Result<(), ChangeError> =
                 space.on(&platform).split_to_pages(Va(g.base(Half::Upper)), pages);
             // One for each leaf, and one before the first.

@@ -6,8 +6,10 @@
 
 use std::convert::Infallible;
 
+use linmap::arch::{Descriptor, Level};
 use linmap::host::HostMemory;
-use linmap::{Descriptor, Level, Memory, ReadTables, Slot};
+use linmap::read::ReadTables;
+use linmap::{Memory, Slot};
 
 /// Returns the contents of a slot.
 pub(crate) fn load(memory: &HostMemory, slot: Slot) -> Descriptor {

@@ -4,7 +4,8 @@ mod format;
 mod parse;
 mod tables;
 
-use linmap::{Geometry, Granule, Half, MarkedRange, OaFormat, Pa, Tree, dump};
+use linmap::read::{MarkedRange, dump};
+use linmap::{Geometry, Granule, Half, OaFormat, Pa, Tree};
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::Raw;

@@ -1,10 +1,11 @@
 //! A fault handler asks about an address, and learns that a remake has taken it out, that the step of a remake failed there, or
 //! that neither is so. The answer is about the memory that was taken out, and not about what is mapped there afterwards.
 
+use linmap::error::RemakeError;
 use linmap::host::{Host, HostMemory};
 use linmap::{
-    Attributes, Change, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Policy, Remake, RemakeError,
-    Remaking, SharedSpace, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Policy, Remake, Remaking,
+    SharedSpace, Tree, Va,
 };
 
 /// The pages of the map.

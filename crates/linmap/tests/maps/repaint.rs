@@ -5,12 +5,15 @@ use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
+use linmap::arch::{Descriptor, Entry, Leaf, Level, Tlbi};
+use linmap::error::{ChangeError, GraftError, RepaintError};
 use linmap::host::{Host, HostHeld, HostMemory};
+use linmap::layout::{Run, linear_range};
+use linmap::read::{Checks, MarkedRange};
 use linmap::{
-    Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry, EntryUpdate,
-    Geometry, GraftError, Granule, Half, Hardware, Layout, Leaf, Leaves, Level, MarkedRange, Memory,
-    OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, SharedSpace, Slot, Stats, Tlbi, Tree,
-    Va, linear_range,
+    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Geometry, Granule, Half, Hardware, Layout,
+    Leaves, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats, Tree,
+    Va,
 };
 use test_support::{Random, geometries, some_geometries};
 
@@ -77,7 +80,7 @@ impl Live {
     fn leaves(&self) -> (Vec<(Va, Level, Leaf)>, Stats) {
         let mut leaves = Vec::new();
         let _ = self.space.on(&self.memory.platform()).read(|reader| {
-            reader.visit(self.all(), |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(self.all(), |&linmap::read::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves.push((va, level, leaf));
                 }
@@ -331,17 +334,6 @@ struct Meanwhile<'a, 'm> {
 
 // SAFETY: the host does it all, and keeps its promises.
 unsafe impl Hardware for Meanwhile<'_, '_> {
-    type Held<'h>
-        = HostHeld<'h>
-    where
-        Self: 'h;
-
-    fn lock(&self, number: usize) -> HostHeld<'_> {
-        self.locks.set(self.locks.get() + 1);
-        (self.meanwhile)(self.locks.get());
-        self.host.lock(number)
-    }
-
     fn promise(&self) -> Promise {
         self.host.promise()
     }
@@ -362,8 +354,22 @@ unsafe impl Hardware for Meanwhile<'_, '_> {
     }
 }
 
+// SAFETY: as above.
+unsafe impl Sharing for Meanwhile<'_, '_> {
+    type Held<'h>
+        = HostHeld<'h>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> HostHeld<'_> {
+        self.locks.set(self.locks.get() + 1);
+        (self.meanwhile)(self.locks.get());
+        self.host.lock(number)
+    }
+}
+
 /// The number of descriptors that are copied in one hold of the lock.
-const PIECE: usize = <Host<'_> as Hardware>::HOLD;
+const PIECE: usize = <Host<'_> as Sharing>::HOLD;
 
 /// A hold of the lock lasts for some 4,096 descriptors, whatever there is to copy: pages, or the largest leaves, in
 /// runs or not, which keep their size.

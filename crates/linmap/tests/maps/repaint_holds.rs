@@ -4,11 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow::Continue;
 
+use linmap::arch::{Descriptor, Entry, Level, Tlbi};
+use linmap::error::{ChangeError, RepaintError};
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
 use linmap::{
-    Attributes, Change, ChangeError, Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry, Granule, Half,
-    Hardware, Leaves, Level, Memory, OaFormat, Pa, Platform, Policy, Promise, Region, RepaintError,
-    SharedSpace, Slot, Stats, Tlbi, Tree, Va, linear_range,
+    Attributes, Change, Dsb, EntryUpdate, Frame, Geometry, Granule, Half, Hardware, Leaves, Memory, OaFormat,
+    Pa, Platform, Policy, Promise, Region, SharedSpace, Sharing, Slot, Stats, Tree, Va,
 };
 use test_support::Random;
 
@@ -107,6 +109,23 @@ unsafe impl<const LOCKS: usize> Memory for Watched<'_, LOCKS> {
 
 // SAFETY: one thread, and locks that panic if they are not taken in order. Pages are retired until the end.
 unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, ..Promise::default() }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), linmap::CannotPark> {
+        assert!(updates.is_empty());
+        Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const LOCKS: usize> Sharing for Watched<'_, LOCKS> {
     const LOCKS: usize = LOCKS;
 
     type Held<'h>
@@ -142,20 +161,6 @@ unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
     fn retire(&self, _: &impl Memory, mut frame: Frame) {
         let content = sum(self.memory.slots(&mut frame));
         self.retired.borrow_mut().push((frame, content));
-    }
-
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, ..Promise::default() }
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), linmap::CannotPark> {
-        assert!(updates.is_empty());
-        Ok(())
     }
 }
 

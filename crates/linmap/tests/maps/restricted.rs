@@ -4,10 +4,12 @@
 use std::ops::ControlFlow::Continue;
 
 use crate::raw::{load, store};
+use linmap::arch::{Descriptor, Entry, Level, TableAttributes, TableLimits};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
+use linmap::read::Checks;
 use linmap::{
-    Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Platform,
-    Policy, Region, SharedSpace, Slot, TableAttributes, TableLimits, Tree, Va,
+    Attributes, Change, Geometry, Half, Leaves, Pa, Platform, Policy, Region, SharedSpace, Slot, Tree, Va,
 };
 use test_support::geometries;
 
@@ -39,7 +41,7 @@ fn everything_changes_below_a_restricted_table() {
         let platform = memory.platform();
         let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
         space.set_policy(Policy::Live);
-        let va = linmap::linear_range(g).0;
+        let va = linmap::layout::linear_range(g).0;
         // SAFETY: no CPU uses these addresses.
         unsafe { space.on(&platform).map(va, 8, Pa(0), Attributes::RAM) }.unwrap();
         let slot = Slot { table: space.root(), index: g.index(va.0, g.root()) };

@@ -4,12 +4,15 @@
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow::Continue;
 
+use linmap::arch::{Descriptor, Entry, Leaf, Level, Tlbi};
+use linmap::error::{AdoptError, ChangeError, CreateError, GraftError, RepaintError};
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
+use linmap::read::MarkedRange;
 use linmap::{
-    AdoptError, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, CreateError, Descriptor, Dsb,
-    Entry, EntryUpdate, Frame, Geometry, GraftError, Granule, Half, Hardware, Leaf, Level, MarkedRange,
-    Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, SharedSpace, Slot, Stats, Tlbi,
-    Tree, Va, linear_range,
+    Aliased, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half,
+    Hardware, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats, Tree,
+    Va,
 };
 use test_support::geometries;
 
@@ -69,10 +72,6 @@ struct Quiet;
 
 // SAFETY: no walker and no TLB sees the tables, and no other thread has them. There is no CPU to park.
 unsafe impl Hardware for Quiet {
-    type Held<'h> = ();
-
-    fn lock(&self, _: usize) {}
-
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
     }
@@ -87,6 +86,13 @@ unsafe impl Hardware for Quiet {
         updates.iter().for_each(|update| unsafe { update.carry_out(memory) });
         Ok(())
     }
+}
+
+// SAFETY: as above.
+unsafe impl Sharing for Quiet {
+    type Held<'h> = ();
+
+    fn lock(&self, _: usize) {}
 }
 
 /// A root in use, of which the linear map's part is taken over.

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
+use linmap::arch::Tlbi;
 use linmap::host::HostMemory;
 use linmap::{
     Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half, Hardware,
-    Memory, OaFormat, Pa, Policy, Promise, Readers, Reserved, SharedSpace, Tlbi, Tree, Va, WithReaders,
+    Memory, OaFormat, Pa, Policy, Promise, Readers, Reserved, SharedSpace, Sharing, Tree, Va, WithReaders,
 };
 
 /// Hardware of one CPU without a TLB, which notes each call.
@@ -19,19 +20,6 @@ impl Noted {
 
 // SAFETY: one thread uses the tables, and no CPU translates by them.
 unsafe impl Hardware for Noted {
-    const LOCKS: usize = 2;
-
-    type Held<'h> = ();
-
-    fn lock(&self, number: usize) {
-        self.note(format!("lock {number}"));
-    }
-
-    fn wait(&self) -> bool {
-        self.note("wait".into());
-        true
-    }
-
     fn promise(&self) -> Promise {
         self.note("promise".into());
         Promise { never_aborts: true, range_tlbi: false, repeat_tlbi: true }
@@ -53,10 +41,6 @@ unsafe impl Hardware for Noted {
         self.note(format!("code {va}, {bytes}"));
     }
 
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        memory.give(frame);
-    }
-
     fn call(&self) -> Result<(), CannotPark> {
         self.note("call".into());
         Ok(())
@@ -68,8 +52,28 @@ unsafe impl Hardware for Noted {
     }
 }
 
+// SAFETY: one thread uses the tables, and reads none while it changes them.
+unsafe impl Sharing for Noted {
+    const LOCKS: usize = 2;
+
+    type Held<'h> = ();
+
+    fn lock(&self, number: usize) {
+        self.note(format!("lock {number}"));
+    }
+
+    fn wait(&self) -> bool {
+        self.note("wait".into());
+        true
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        memory.give(frame);
+    }
+}
+
 /// Operations that make every call, and what they return.
-fn operations<H: Hardware>(hardware: &H) -> Vec<String> {
+fn operations<H: Hardware + Sharing>(hardware: &H) -> Vec<String> {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
     let memory = HostMemory::new(g, 16);
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
@@ -78,7 +82,7 @@ fn operations<H: Hardware>(hardware: &H) -> Vec<String> {
     let platform = unsafe { Combined::new(&memory, hardware) };
     let va = Va(g.base(Half::Upper));
     let mut results = Vec::new();
-    let mut note = |result: Result<(), linmap::ChangeError>| results.push(format!("{result:?}"));
+    let mut note = |result: Result<(), linmap::error::ChangeError>| results.push(format!("{result:?}"));
     space.set_policy(Policy::Live);
     // SAFETY: no CPU uses the addresses.
     unsafe {

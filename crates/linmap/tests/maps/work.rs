@@ -8,10 +8,13 @@ mod counting;
 use std::fmt::Write;
 use std::rc::Rc;
 
+use linmap::arch::Level;
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, Level, OaFormat, Pa,
-    Policy, Region, Rodata, SharedSpace, Tree, Va, linear_range,
+    Aliased, Attributes, Change, ChangeFlags, Geometry, Granule, Half, OaFormat, Pa, Policy, Region, Rodata,
+    SharedSpace, Tree, Va,
 };
 use test_support::is_as_stored;
 

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use linmap::{Dsb, Geometry, Hardware, Promise, Tlbi, Va};
+use linmap::Sharing;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
@@ -30,8 +30,8 @@ impl Locks {
     }
 }
 
-// SAFETY: the locks exclude; nothing translates by any tables.
-unsafe impl Hardware for Locks {
+// SAFETY: the locks exclude. There are no readers.
+unsafe impl Sharing for Locks {
     const LOCKS: usize = 2;
 
     type Held<'h> = MutexGuard<'h, ()>;
@@ -39,22 +39,13 @@ unsafe impl Hardware for Locks {
     fn lock(&self, number: usize) -> Self::Held<'_> {
         self.0[number].lock().expect("no thread failed")
     }
-
-    fn promise(&self) -> Promise {
-        Promise::default()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
 }
 
 /// The same locks for a claim that does not pass through those of its range.
 struct WithoutPass<'a>(&'a Locks, Cell<bool>);
 
-// SAFETY: the locks exclude if they are taken; nothing translates by any tables.
-unsafe impl Hardware for WithoutPass<'_> {
+// SAFETY: the locks exclude if they are taken. There are no readers.
+unsafe impl Sharing for WithoutPass<'_> {
     const LOCKS: usize = 2;
 
     type Held<'h>
@@ -66,15 +57,6 @@ unsafe impl Hardware for WithoutPass<'_> {
         // The first lock is the one under which a claim is written.
         (!self.1.replace(true)).then(|| self.0.lock(number))
     }
-
-    fn promise(&self) -> Promise {
-        Promise::default()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
 }
 
 const BOTH: Span = Span { first: 0, last: (2 << 30) - 1 };

@@ -20,12 +20,11 @@ mod format {
 }
 mod platform {
     pub(crate) use crate::atomic;
-    pub(crate) use linmap::{Frame, Hardware, Memory, host};
+    pub(crate) use linmap::{Frame, Memory, Sharing, host};
 
     /// Runs `work` while the locks of a set are held, as the library's own function does.
-    pub(crate) fn with_locks<H: Hardware, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
-        let held: Vec<_> =
-            (0..64).filter(|n| set >> n & 1 != 0).map(|number| hardware.lock(number)).collect();
+    pub(crate) fn with_locks<S: Sharing, R>(sharing: &S, set: u64, work: impl FnOnce() -> R) -> R {
+        let held: Vec<_> = (0..64).filter(|n| set >> n & 1 != 0).map(|number| sharing.lock(number)).collect();
         let result = work();
         held.into_iter().rev().for_each(drop);
         result

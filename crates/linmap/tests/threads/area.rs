@@ -1,6 +1,8 @@
 //! Pages of one thread, and what each of them must be: nobody else changes their translations.
 
-use linmap::{Attributes, ChangeError, Entry, Pa, Va};
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
+use linmap::{Attributes, Pa, Va};
 use test_support::Random;
 
 /// The state of a page.

@@ -4,10 +4,11 @@
 use std::ops::ControlFlow;
 use std::thread;
 
+use linmap::arch::Entry;
+use linmap::error::ChangeError;
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    Attributes, Change, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy,
-    SharedSpace, Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy, SharedSpace, Tree, Va,
 };
 
 /// The changes of a thread.

@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 
+use linmap::arch::{Descriptor, Tlbi};
 use linmap::host::SharedMemory;
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 
 /// The platform of both callers.
@@ -70,6 +71,22 @@ impl Drop for Held<'_> {
 // SAFETY: no walker and no TLB sees the tables, and there is one thread. Nobody takes a lock that is held. Calls that come
 // at a load change pages and give no table back, so that what others read is never given back. There are no CPUs to park.
 unsafe impl<const LOCKS: usize> Hardware for Interrupted<'_, LOCKS> {
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+        Err(CannotPark)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const LOCKS: usize> Sharing for Interrupted<'_, LOCKS> {
     const LOCKS: usize = LOCKS;
 
     type Held<'h>
@@ -90,18 +107,5 @@ unsafe impl<const LOCKS: usize> Hardware for Interrupted<'_, LOCKS> {
 
     fn retire(&self, memory: &impl Memory, frame: Frame) {
         memory.give(frame);
-    }
-
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
-        Err(CannotPark)
     }
 }

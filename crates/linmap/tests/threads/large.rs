@@ -5,8 +5,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use linmap::arch::Entry;
 use linmap::host::{SharedMemory, Threads};
-use linmap::{Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, SharedSpace, Tree, Va};
+use linmap::{Attributes, Change, ChangeFlags, Combined, Half, Pa, Policy, SharedSpace, Tree, Va};
 use test_support::{Random, Rows, with_locks};
 
 use crate::interrupted::Interrupted;

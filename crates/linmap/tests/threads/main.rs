@@ -17,10 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use area::{Area, Page, at, pa_of};
+use linmap::arch::{Entry, Level};
+use linmap::error::ChangeError;
 use linmap::host::Threads;
+use linmap::read::{Checks, MarkedRange};
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Checks, Combined, Entry, Geometry, Granule, Half, Level,
-    MarkedRange, OaFormat, Platform, Policy, Reserved, SharedSpace, Tree, Va,
+    Attributes, Change, ChangeFlags, Combined, Geometry, Granule, Half, OaFormat, Platform, Policy, Reserved,
+    SharedSpace, Tree, Va,
 };
 use platform::{Lack, Lacking, Spoiling};
 use test_support::{Random, with_locks};

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::yield_now;
 
+use linmap::arch::Tlbi;
 use linmap::host::{SharedMemory, Threads, ThreadsHeld};
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
 
 /// The descriptor in a page that was given back: reserved where it is not a block, far from all that a test maps.
 const SPOILT: u64 = 0x0000_bad0_0000_0001;
@@ -105,32 +106,6 @@ impl<const LOCKS: usize, const HOLD: usize> Lacking<LOCKS, HOLD> {
 // SAFETY: every method is that of the threads, which keep their promises; except in a control, whose tables are those of
 // one test and in memory that lives as long as it does.
 unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, HOLD> {
-    const LOCKS: usize = LOCKS;
-    const HOLD: usize = HOLD;
-
-    type Held<'h> = Option<ThreadsHeld<'h>>;
-
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        let held = (self.lack != Lack::Locks).then(|| self.threads.lock(number));
-        mix();
-        held
-    }
-
-    fn wait(&self) -> bool {
-        self.threads.wait()
-    }
-
-    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.threads.read(work)
-    }
-
-    fn retire(&self, memory: &impl Memory, frame: Frame) {
-        match self.lack {
-            Lack::GracePeriod => memory.give(frame),
-            Lack::Nothing | Lack::Locks => self.threads.retire(memory, frame),
-        }
-    }
-
     fn promise(&self) -> Promise {
         self.threads.promise()
     }
@@ -159,5 +134,34 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
     unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         // SAFETY: the caller's promise.
         unsafe { self.threads.park(memory, root, updates) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const LOCKS: usize, const HOLD: usize> Sharing for Lacking<LOCKS, HOLD> {
+    const LOCKS: usize = LOCKS;
+    const HOLD: usize = HOLD;
+
+    type Held<'h> = Option<ThreadsHeld<'h>>;
+
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        let held = (self.lack != Lack::Locks).then(|| self.threads.lock(number));
+        mix();
+        held
+    }
+
+    fn wait(&self) -> bool {
+        self.threads.wait()
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.threads.read(work)
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        match self.lack {
+            Lack::GracePeriod => memory.give(frame),
+            Lack::Nothing | Lack::Locks => self.threads.retire(memory, frame),
+        }
     }
 }

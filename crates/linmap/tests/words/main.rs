@@ -9,10 +9,10 @@ mod watch;
 
 use std::collections::BTreeSet;
 
+use linmap::error::ChangeError;
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy, SharedSpace,
-    Tree, Va,
+    Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Platform, Policy, SharedSpace, Tree, Va,
 };
 use watch::Watched;
 

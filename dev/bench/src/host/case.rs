@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use linmap::Level;
+use linmap::arch::Level;
 
 use super::{Loop, Plan, Pool};
 use crate::counters::{Cost, measured};

@@ -1,6 +1,8 @@
 //! The plan of a map: its memory and the size of its leaves.
 
-use linmap::{Attributes, Geometry, Granule, Half, Level, OaFormat, Pa, Run, Stats, Va};
+use linmap::arch::Level;
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, Granule, Half, OaFormat, Pa, Stats, Va};
 
 /// The start of each map in its address space: an entry of the root in every library.
 pub(crate) const OFFSET: u64 = 1 << 39;

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-use linmap::Level;
+use linmap::arch::Level;
 use memory_addr::{PhysAddr, VirtAddr};
 #[cfg(target_arch = "aarch64")]
 use page_table_multiarch::aarch64::A64PageTable as PageTable;

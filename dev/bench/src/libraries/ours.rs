@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use linmap::arch::Entry;
 use linmap::host::HostMemory;
-use linmap::{Change, Entry, Frame, Half, Policy, SharedSpace, Tree, Va, linear_range};
+use linmap::layout::linear_range;
+use linmap::{Change, Frame, Half, Policy, SharedSpace, Tree, Va};
 
 use super::{Lacks, Leaves, Library, Map};
 use crate::host::{OFFSET, Plan, Pool};
@@ -82,7 +84,7 @@ impl Map for Space<'_> {
         let mut leaves = Leaves::default();
         let all = linear_range(self.plan.geometry);
         let _ = self.space().on(&self.memory.platform()).read(|reader| {
-            reader.visit(all, |&linmap::Visited { level, entry, .. }| {
+            reader.visit(all, |&linmap::read::Visited { level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
                 }
@@ -119,7 +121,7 @@ impl Map for Space<'_> {
 
     fn walk(&self) -> Result<u64, Lacks> {
         let mut leaves = 0;
-        let each = |&linmap::Visited { entry, .. }: &linmap::Visited| {
+        let each = |&linmap::read::Visited { entry, .. }: &linmap::read::Visited| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         };
@@ -129,7 +131,7 @@ impl Map for Space<'_> {
 
     fn count(&self) -> Result<u64, Lacks> {
         let mut leaves = 0;
-        let each = |_: &linmap::Visited, adjacent| {
+        let each = |_: &linmap::read::Visited, adjacent| {
             leaves += adjacent;
             ControlFlow::Continue(())
         };

@@ -58,7 +58,7 @@ impl Library for Paging {
             aarch64_paging::Mapping::with_asid_and_va_range(Lent, 1, 0, El1And0, VaRange::Lower);
         // It chooses the largest possible blocks: those planned.
         let constraints = match plan.level {
-            linmap::Level::PAGE => Constraints::NO_BLOCK_MAPPINGS,
+            linmap::arch::Level::PAGE => Constraints::NO_BLOCK_MAPPINGS,
             _ => Constraints::empty(),
         };
         let pa = PhysicalAddress(plan.pa as usize);

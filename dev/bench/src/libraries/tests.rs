@@ -1,6 +1,7 @@
 //! All libraries make, change and read the same maps, or refuse.
 
-use linmap::{Granule, Level};
+use linmap::Granule;
+use linmap::arch::Level;
 
 use super::Lacks;
 use crate::host::{Case, LIBRARIES, Operation, Plan, Pool};

@@ -1,6 +1,6 @@
 //! `x86_64`: its mapper for physical memory mapped at an offset, here zero. Flushes are ignored.
 
-use linmap::Level;
+use linmap::arch::Level;
 use x86_64::structures::paging::mapper::{Mapper, OffsetPageTable, Translate};
 use x86_64::structures::paging::page::PageSize;
 use x86_64::structures::paging::{

@@ -4,7 +4,8 @@ use core::ops::Range;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use linmap::{Attributes, Features, Leaves, Pa, Region, Stats, Va};
+use linmap::cpu::Features;
+use linmap::{Attributes, Leaves, Pa, Region, Stats, Va};
 
 use crate::bootargs::BootArgs;
 use crate::choice;

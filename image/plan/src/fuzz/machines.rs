@@ -4,7 +4,8 @@ use std::format;
 use std::string::{String, ToString};
 use std::vec::Vec;
 
-use linmap::{Features, Leaves, Pa};
+use linmap::cpu::Features;
+use linmap::{Leaves, Pa};
 
 use super::boot::{End, GIB, Setting, VIRT, boot};
 use super::trees::{Reserved, behind_buses, tree};

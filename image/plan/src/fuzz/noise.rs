@@ -3,7 +3,8 @@
 use std::vec::Vec;
 use std::{format, vec};
 
-use linmap::{Features, Pa};
+use linmap::Pa;
+use linmap::cpu::Features;
 use proptest::sample::Index;
 use test_support::prelude::*;
 

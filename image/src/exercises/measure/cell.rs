@@ -5,7 +5,8 @@ use core::cell::Cell as Value;
 use arrayvec::ArrayVec;
 use kernel::measure::spread::{median, spread};
 use kernel_plan::measure::{Cell, MOST_TURNS, Map};
-use linmap::{ChangeError, Va};
+use linmap::Va;
+use linmap::error::ChangeError;
 
 use super::events;
 use super::workers::{self, Sample};

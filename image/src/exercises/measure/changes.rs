@@ -10,7 +10,9 @@ use core::sync::atomic::AtomicBool;
 use arrayvec::ArrayVec;
 use kernel::measure::spread::spread;
 use kernel_plan::measure::{Cell, Effort, Work};
-use linmap::{Change, ChangeError, Hardware, Leaves, Policy, Va, linear_range};
+use linmap::error::ChangeError;
+use linmap::layout::linear_range;
+use linmap::{Change, Hardware, Leaves, Policy, Va};
 
 use super::workers::{self, nanoseconds};
 use crate::clock::now;

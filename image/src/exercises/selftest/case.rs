@@ -1,6 +1,7 @@
 //! The parts of a case: calls, probes, and results that are wrong.
 
-use linmap::{Attributes, Change, ChangeError, Pa, Policy, Stats, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Pa, Policy, Stats, Va};
 
 use crate::console::say;
 use crate::leaf::Leaf;

@@ -1,6 +1,7 @@
 //! Ranges of every kind: read-only, invalid, both, and back; in pages, and back.
 
-use linmap::{Change, ChangeError, Policy, Va};
+use linmap::error::ChangeError;
+use linmap::{Change, Policy, Va};
 
 use super::case::{Access, Call, Span, Tally, Test, Wrong, done, expect, only};
 use crate::leaf::Leaf;

@@ -1,6 +1,7 @@
 //! Calls that are refused and change nothing.
 
-use linmap::{Attributes, Change, ChangeError, Pa, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Pa, Va};
 
 use super::case::{Call, Span, Tally, Test, Wrong, done, expect};
 

@@ -2,7 +2,8 @@
 
 use core::arch::asm;
 
-use linmap::{Attributes, Change, ChangeError, Pa, Va};
+use linmap::error::ChangeError;
+use linmap::{Attributes, Change, Pa, Va};
 
 use super::case::{Access, Span, Tally, Test, Wrong, done, expect, only};
 use crate::probe::{Fault, try_execute, try_read, try_write};

@@ -7,7 +7,8 @@ use core::ops::Range;
 
 use kernel::stress::model::{Change, Page};
 use kernel::stress::step::Operation;
-use linmap::{Change as Permissions, ChangeError, ChangeFlags, Pa, Remake};
+use linmap::error::ChangeError;
+use linmap::{Change as Permissions, ChangeFlags, Pa, Remake};
 
 use super::state::{At, Stress};
 use super::worker::Expected;

@@ -7,7 +7,8 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::R
 use kernel::stress::model::{Model, Page};
 use kernel::stress::step::Pages;
 use kernel::stress::turns::{self, Turns};
-use linmap::{Hardware, Hidden, Pa, Va};
+use kernel::views::Hidden;
+use linmap::{Hardware, Pa, Va};
 
 use crate::console::say;
 use crate::cpu;

@@ -7,7 +7,10 @@ use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 use kernel::stress::Random;
 use kernel::stress::model::{Change, Mapped, Page, Refusal};
 use kernel::stress::step::{Operation, Step};
-use linmap::{Attributes, ChangeError, Entry, Level, MarkedRange, Policy, Va};
+use linmap::arch::{Entry, Level};
+use linmap::error::ChangeError;
+use linmap::read::MarkedRange;
+use linmap::{Attributes, Policy, Va};
 
 use super::state::{At, Counts, MOST_WRONG, Stress};
 use crate::cpu::{self, relax};
@@ -254,7 +257,7 @@ impl Stress<'_> {
     /// Returns true if a leaf in use larger than a page maps one of the pages.
     fn has_large(&self, pages: &Range<usize>) -> bool {
         let found = self.system.space.on(&self.system.platform()).read(|reader| {
-            reader.visit(self.ends(pages), |&linmap::Visited { level, entry, .. }| match entry {
+            reader.visit(self.ends(pages), |&linmap::read::Visited { level, entry, .. }| match entry {
                 Entry::Leaf(leaf) if leaf.valid && (leaf.contiguous || level != Level::PAGE) => {
                     ControlFlow::Break(())
                 }
@@ -276,7 +279,7 @@ impl Stress<'_> {
         let (space, platform, g) = (&self.system.space, self.system.platform(), self.system.geometry);
         let (range, mut page, mut wrong) = (self.ends(pages), pages.start, None);
         let _ = space.on(&platform).read(|reader| {
-            reader.visit(range, |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(range, |&linmap::read::Visited { va, level, entry, .. }| {
                 let last = va.0 + (g.level_size(level) - 1);
                 let ends_here = matches!(entry, Entry::Leaf(_) | Entry::Hole);
                 while ends_here && page != pages.end && self.va(page).0 <= last {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use kernel_plan::bootargs::BootArgs;
-use linmap::ImageAlias;
+use linmap::layout::ImageAlias;
 
 use super::options::Options;
 use crate::kernel_options::boot_line;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use linmap::{Granule, ImageAlias};
+use linmap::Granule;
+use linmap::layout::ImageAlias;
 
 use super::tasks;
 use crate::kernel_options::{KernelOptions, data, page_size, text};

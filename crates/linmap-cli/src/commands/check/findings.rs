@@ -6,7 +6,10 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 
-use linmap::{Checks, Entry, Features, Finding, Half, Pa, Va};
+use linmap::arch::Entry;
+use linmap::cpu::Features;
+use linmap::read::{Checks, Finding};
+use linmap::{Half, Pa, Va};
 use serde_json::{Value, json};
 
 use crate::commands::names::Names;
@@ -77,7 +80,7 @@ impl Findings {
         let mut found = Self { list: Vec::new(), count: 0, tables: 0, notes, ended_by: None };
         let mut excused = Excused::default();
         let half = (view.root, Half::Upper);
-        let ended = linmap::check(&view.bounded(), view.geometry, half, &checks, |finding| {
+        let ended = linmap::read::check(&view.bounded(), view.geometry, half, &checks, |finding| {
             if Selection::has(parts, entry_address(&finding)) && !excused.takes(&finding, regions) {
                 found.add(regions.name_at(entry_address(&finding)), Found::Entry(finding));
             }
@@ -200,14 +203,14 @@ fn linear_offset(view: &View<'_>, notes: &mut Vec<String>) -> Result<Option<u64>
 
 /// Returns true if a kernel with 52 VA bits has leaves in the upper half of its linear map.
 fn is_beyond_half(view: &View<'_>) -> Result<bool, WalkError> {
-    let ((_, half), (_, end)) = (linmap::linear_range(view.geometry), regions::linear(view.geometry));
+    let ((_, half), (_, end)) = (linmap::layout::linear_range(view.geometry), regions::linear(view.geometry));
     let rest = (Va(half.0.wrapping_add(1)), end);
-    let flow = linmap::visit(
+    let flow = linmap::read::visit(
         &view.bounded(),
         view.geometry,
         view.root,
         rest,
-        |&linmap::Visited { entry, .. }| match entry {
+        |&linmap::read::Visited { entry, .. }| match entry {
             Entry::Leaf(_) => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         },

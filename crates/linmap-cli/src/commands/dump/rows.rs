@@ -165,7 +165,8 @@ fn write_csv(out: &mut dyn Write, row: &SavedRun, regions: &Regions) -> io::Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Attributes, Level, Pa};
+    use linmap::arch::Level;
+    use linmap::{Attributes, Pa};
 
     #[test]
     fn what_two_parts_share_is_one_row() {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use linmap::{DumpError, Entry, MarkedRange, Va, dump};
+use linmap::Va;
+use linmap::arch::Entry;
+use linmap::read::{DumpError, MarkedRange, dump};
 
 use crate::commands::names::Names;
 use crate::commands::reading::Failure;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use linmap::{BbmPromise, Midr};
+use linmap::cpu::{BbmPromise, Midr};
 
 use super::failure::Failure;
 use super::names::hexadecimal;

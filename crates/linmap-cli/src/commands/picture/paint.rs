@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
-use linmap::{Attributes, Geometry, LeafSize, Pa};
+use linmap::arch::LeafSize;
+use linmap::{Attributes, Geometry, Pa};
 use linmap_plot::Class;
 
 use crate::commands::owners::named;
@@ -248,7 +249,8 @@ fn permission(attributes: Attributes) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Granule, Level, OaFormat, Va};
+    use linmap::arch::Level;
+    use linmap::{Granule, OaFormat, Va};
 
     const BASE: u64 = 0xffff_0000_0000_0000;
 

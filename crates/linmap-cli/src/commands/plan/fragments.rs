@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use linmap::{Attributes, Geometry, Layout, Leaves, Region, Run, Stats};
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, Layout, Leaves, Region, Stats};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

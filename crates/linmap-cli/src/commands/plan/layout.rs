@@ -6,7 +6,9 @@ use kernel_plan::bootargs::{BootArgs, Reservation};
 use kernel_plan::note::Subject;
 use kernel_plan::plan::{Given as PlanInput, Plan, Room};
 use kernel_plan::{admit, choice};
-use linmap::{Decision, Features, Geometry, Granule, Layout, Pa};
+use linmap::cpu::Features;
+use linmap::policy::Decision;
+use linmap::{Geometry, Granule, Layout, Pa};
 
 use super::failure::Failure;
 use super::given::Given;

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use linmap::host::HostMemory;
-use linmap::{Decision, Geometry, Granule, Half, Layout, Leaves, Pa, Stats, Tree, Va, linear_range};
+use linmap::layout::linear_range;
+use linmap::policy::Decision;
+use linmap::{Geometry, Granule, Half, Layout, Leaves, Pa, Stats, Tree, Va};
 
 use super::failure::Failure;
 use super::given::Given;

@@ -1,7 +1,8 @@
 //! A plan for people: the decision by the CPUs, its costs, and the large leaves.
 
 use kernel_plan::bootargs::Bbml2;
-use linmap::{Decision, Geometry, Leaves, Stats};
+use linmap::policy::Decision;
+use linmap::{Geometry, Leaves, Stats};
 
 use super::given::{Basis, Given};
 use super::planned::Planned;

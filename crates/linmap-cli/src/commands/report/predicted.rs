@@ -1,7 +1,8 @@
 //! The model of TLBs on the accesses that the image made: the same addresses in the same order.
 
 use kernel_plan::measure::{self, Cycle, LINE, Work};
-use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa, linear_range};
+use linmap::layout::linear_range;
+use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa};
 use linmap_tlb::{Core, Tlb, Translation};
 
 use super::failure::Failure;

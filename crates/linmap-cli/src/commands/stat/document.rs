@@ -1,6 +1,7 @@
 //! A linear map for programs: one JSON document.
 
-use linmap::{Geometry, LeafSize, Stats};
+use linmap::arch::LeafSize;
+use linmap::{Geometry, Stats};
 use serde_json::{Value, json};
 
 use super::findings::Findings;

@@ -30,7 +30,7 @@ impl Findings {
         let survey = Survey::of(view, range, memory.as_ref()).map_err(&walk)?;
         if survey.first.is_none() {
             let (Va(first), Va(last)) =
-                (range.0, range.1.min(linmap::linear_range(view.geometry).1).max(range.0));
+                (range.0, range.1.min(linmap::layout::linear_range(view.geometry).1).max(range.0));
             let name = view.name();
             return Err(Failure::Wrong(format!(
                 "{name}: no linear map: nothing is mapped from {first:#x} to {last:#x}"

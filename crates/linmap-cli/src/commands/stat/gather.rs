@@ -2,7 +2,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Entry, Pa, Va};
+use linmap::arch::Entry;
+use linmap::{Pa, Va};
 
 use super::survey::Survey;
 use crate::linux::evidence::{Evidence, Seen};

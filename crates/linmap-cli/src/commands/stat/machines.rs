@@ -1,6 +1,6 @@
 //! Many machines: what `linmap stat` says of one, as values of a row.
 
-use linmap::{LeafSize, Level};
+use linmap::arch::{LeafSize, Level};
 use serde_json::{Value, json};
 
 use super::document;

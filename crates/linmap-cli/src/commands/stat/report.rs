@@ -1,6 +1,7 @@
 //! A linear map for people: leaves, cost, reasons, and remedies.
 
-use linmap::{Geometry, LeafSize, Stats};
+use linmap::arch::LeafSize;
+use linmap::{Geometry, Stats};
 
 use super::findings::Findings;
 use crate::commands::reading::facts;

@@ -2,7 +2,9 @@
 
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Entry, Geometry, Leaf, Level, Pa, Stats, Va, Visited};
+use linmap::arch::{Entry, Leaf, Level};
+use linmap::read::Visited;
+use linmap::{Geometry, Pa, Stats, Va};
 
 use crate::linux::invalid::Pieces;
 use crate::map::linear;
@@ -35,7 +37,7 @@ impl Survey {
     /// Surveys these addresses of the linear map; `image` is the kernel's memory, if it is known.
     pub(crate) fn of(view: &View<'_>, range: (Va, Va), image: Option<&Range<Pa>>) -> Result<Self, WalkError> {
         let g = view.geometry;
-        let (_, half) = linmap::linear_range(g);
+        let (_, half) = linmap::layout::linear_range(g);
         let mut surveyor = Surveyor::new(g, image.cloned());
         surveyor.survey.stats = Stats::ROOT;
         surveyor.survey.offset = linear::offset(view)?.unwrap_or(0);

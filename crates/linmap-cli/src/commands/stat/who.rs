@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use linmap::{Entry, Level, Pa, Va};
+use linmap::arch::{Entry, Level};
+use linmap::{Pa, Va};
 use serde_json::{Value, json};
 
 use crate::commands::csv::quoted;

@@ -1,6 +1,8 @@
 //! The fields of a stage 1 descriptor (Arm ARM D8.3.1, D8.3.2). Every bit is in one field.
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat, Visited};
+use linmap::arch::{Descriptor, Entry, Level};
+use linmap::read::Visited;
+use linmap::{Attributes, Geometry, OaFormat};
 use serde_json::{Value, json};
 
 /// Some bits of a descriptor, and their meaning.
@@ -211,7 +213,7 @@ mod tests {
             slot: Slot::default(),
             descriptor,
             entry,
-            limits: linmap::TableLimits::empty(),
+            limits: linmap::arch::TableLimits::empty(),
         }
     }
 

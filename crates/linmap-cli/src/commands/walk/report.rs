@@ -1,6 +1,7 @@
 //! A walk for people: each level with its descriptor, field by field, then the result.
 
-use linmap::{Entry, Visited};
+use linmap::arch::Entry;
+use linmap::read::Visited;
 
 use super::fields::{self, Field};
 use super::walked::{Walked, descriptor};

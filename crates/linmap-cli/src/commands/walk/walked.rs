@@ -1,6 +1,8 @@
 //! The result of a walk: the entries on the way to an address, and what they translate it to.
 
-use linmap::{Attributes, Entry, Leaf, Va, Visited};
+use linmap::arch::{Entry, Leaf};
+use linmap::read::Visited;
+use linmap::{Attributes, Va};
 use serde_json::{Value, json};
 
 use super::fields;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use linmap::{Geometry, LeafSize, Pa, Va};
+use linmap::arch::LeafSize;
+use linmap::{Geometry, Pa, Va};
 
 use crate::map::leaves;
 use crate::map::sweep::{Difference, Side};
@@ -202,7 +203,8 @@ mod tests {
     use super::*;
     use crate::map::sweep::{Compared, sweep};
     use crate::source::SavedRun;
-    use linmap::{Attributes, Granule, Level, OaFormat};
+    use linmap::arch::Level;
+    use linmap::{Attributes, Granule, OaFormat};
 
     const BASE: u64 = 0xffff_0000_0000_0000;
     const BLOCK: u64 = 2 << 20;

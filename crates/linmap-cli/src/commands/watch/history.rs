@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
-use linmap::{Geometry, LeafSize, Stats, Va};
+use linmap::arch::LeafSize;
+use linmap::{Geometry, Stats, Va};
 
 use super::changes::{Change, Collector, Counts};
 use super::kept::Kept;

@@ -2,7 +2,8 @@
 
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Entry, Half, Pa, Va};
+use linmap::arch::Entry;
+use linmap::{Half, Pa, Va};
 
 use super::pieces::Found;
 use super::{By, Kind, Owner, Owners};

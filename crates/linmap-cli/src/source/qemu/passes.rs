@@ -9,7 +9,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use linmap::{Level, Pa};
+use linmap::Pa;
+use linmap::arch::Level;
 
 use super::ahead::Ahead;
 use super::stub::{BorrowedStub, GOODBYE};

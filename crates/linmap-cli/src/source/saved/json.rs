@@ -3,7 +3,9 @@
 //!
 //! `form` has its keys. Facts that an older version lacks are listed ([`Saved::missing`]).
 
-use linmap::{Attributes, Geometry, GeometryError, Granule, Level, OaFormat, Pa, TableLimits, Va};
+use linmap::arch::{Level, TableLimits};
+use linmap::error::GeometryError;
+use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Va};
 use serde_json::Value;
 
 use super::super::vmcoreinfo::LIMIT;

@@ -7,7 +7,8 @@
 //! end`). Before that, the linear map had one line and lay in the upper half of the kernel's addresses: such a text
 //! is refused. So is one that was cut short.
 
-use linmap::{Attributes, Level, MemoryType, Va};
+use linmap::arch::Level;
+use linmap::{Attributes, MemoryType, Va};
 
 use super::super::{EntryKind, Saved, SavedRun};
 use crate::printable::excerpt;
@@ -273,11 +274,15 @@ mod tests {
     fn what_the_library_prints_reads_back() {
         /// Two slots of every table are leaves, by their bits.
         struct Tables;
-        impl linmap::ReadTables for Tables {
+        impl linmap::read::ReadTables for Tables {
             type Error = std::convert::Infallible;
-            fn entry(&self, slot: linmap::Slot, level: Level) -> Result<linmap::Descriptor, Self::Error> {
+            fn entry(
+                &self,
+                slot: linmap::Slot,
+                level: Level,
+            ) -> Result<linmap::arch::Descriptor, Self::Error> {
                 let page = if level == Level::PAGE { 2 } else { 0 };
-                Ok(linmap::Descriptor(match (level.number(), slot.index) {
+                Ok(linmap::arch::Descriptor(match (level.number(), slot.index) {
                     (3, 5) => 0x0060_0000_4000_0f01 | page,
                     (2 | 3, 7) => 0x0050_0000_4000_0781 | page,
                     (0..3, 9) => 0x1003,
@@ -287,8 +292,8 @@ mod tests {
         }
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
         let mut text = String::new();
-        let marked = linmap::MarkedRange::linear_map(g);
-        linmap::dump(&Tables, g, Pa(0), marked, &mut text).expect("nothing to fail");
+        let marked = linmap::read::MarkedRange::linear_map(g);
+        linmap::read::dump(&Tables, g, Pa(0), marked, &mut text).expect("nothing to fail");
         let saved = read(&text).expect("a dump");
         let leaves: Vec<_> = saved.stretches.iter().filter(|s| s.what != EntryKind::Hole).collect();
         assert_eq!(

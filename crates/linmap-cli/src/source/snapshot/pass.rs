@@ -1,6 +1,7 @@
 //! A second look at tables that are known: which of them differ.
 
-use linmap::{Geometry, Level, Pa};
+use linmap::arch::Level;
+use linmap::{Geometry, Pa};
 
 use super::runs::grows;
 use super::{Pass, Snapshot, Stored};

@@ -59,7 +59,7 @@ impl<G: Guard> LiveVisitor<G> for OutOrBack",
     /// The aliases of what is remade stay as they are.
     RemadeWithoutAliases: "store(call, &mut out, aliases, false)" => "if FAULT { Ok(()) } else { store(call, &mut out, aliases, false) }",
     /// The aliases of what is remade are not invalidated.
-    RemadeAliasCached: "if self.back.is_none() && old.is_valid() {" => "let is_alias = table.va(index) <= crate::linear_range(editor.geometry).1.0;
+    RemadeAliasCached: "if self.back.is_none() && old.is_valid() {" => "let is_alias = table.va(index) <= crate::layout::linear_range(editor.geometry).1.0;
         if self.back.is_none() && old.is_valid() && !(FAULT && is_alias) {",
     /// Aliases do not come back.
     RemadeAliasLost: "store(call, &mut back, aliases, false)" => "if FAULT { Ok(()) } else { store(call, &mut back, aliases, false) }",
@@ -88,16 +88,16 @@ impl<G: Guard> LiveVisitor<G> for OutOrBack",
         let _held = self.begin(platform);
         match self.cover.but_lowest() {",
     /// Tables are given back at once, though readers may be in them.
-    NoGrace: "editor.platform.retire(editor.platform, frame);" => "if FAULT {
+    NoGrace: "            G::retire(editor.platform, frame);" => "if FAULT {
                 crate::platform::Memory::give(editor.platform, frame);
             } else {
-                editor.platform.retire(editor.platform, frame);
+                G::retire(editor.platform, frame);
             }",
     /// Those that went whole are given back at once, though readers may be in them.
-    NoGraceForWhole: "self.editor.platform.retire(self.editor.platform, frame);" => "if FAULT {
+    NoGraceForWhole: "G::retire(self.editor.platform, frame);" => "if FAULT {
             crate::platform::Memory::give(self.editor.platform, frame);
         } else {
-            self.editor.platform.retire(self.editor.platform, frame);
+            G::retire(self.editor.platform, frame);
         }",
     /// Tables that went whole in a piece are retired before TLBs and walk caches have dropped them.
     WholeRetiredEarly: "take(&mut self.beyond) || self.whole.is_some()" => "take(&mut self.beyond) || self.whole.is_some() && !FAULT",

@@ -29,11 +29,12 @@ mod system;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
 use linmap::mistakes::{Patch, switch_on};
 use linmap::{
-    Attributes, Change, ChangeError, ChangeFlags, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved,
-    SharedSpace, Tree, Va,
+    Attributes, Change, ChangeFlags, Geometry, Granule, Half, OaFormat, Pa, Policy, Reserved, SharedSpace,
+    Tree, Va,
 };
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, MaxSteps, Runner};

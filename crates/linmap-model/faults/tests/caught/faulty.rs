@@ -5,9 +5,10 @@
 
 use std::cell::Cell;
 
+use linmap::arch::{Descriptor, Entry, Level, Scope, Tlbi};
 use linmap::{
-    Attributes, CannotPark, Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry, Hardware, Level, Memory,
-    Pa, Promise, Scope, Slot, Tlbi, Va,
+    Attributes, CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot,
+    Va,
 };
 use linmap_model::{Event, Held, OnCpu, Tlb};
 
@@ -180,16 +181,6 @@ impl Drop for Lock<'_, '_> {
 
 // SAFETY: as for its memory.
 unsafe impl<'m> Hardware for Faulty<'m> {
-    type Held<'h>
-        = Lock<'h, 'm>
-    where
-        Self: 'h;
-
-    fn lock(&self, number: usize) -> Lock<'_, 'm> {
-        let takes = !self.is(Fault::NoLock);
-        Lock { platform: self, _held: takes.then(|| self.cpu.lock(number)) }
-    }
-
     fn promise(&self) -> Promise {
         let promise = self.cpu.promise();
         match self.fault {
@@ -255,5 +246,18 @@ unsafe impl<'m> Hardware for Faulty<'m> {
         if let Some(op) = self.issued(op, g) {
             self.cpu.tlbi(op, g);
         }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'m> Sharing for Faulty<'m> {
+    type Held<'h>
+        = Lock<'h, 'm>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> Lock<'_, 'm> {
+        let takes = !self.is(Fault::NoLock);
+        Lock { platform: self, _held: takes.then(|| self.cpu.lock(number)) }
     }
 }

@@ -4,9 +4,9 @@
 
 use std::cell::Cell;
 
+use linmap::arch::{Descriptor, Tlbi};
 use linmap::{
-    CannotPark, Combined, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot,
-    Tlbi, Va,
+    CannotPark, Combined, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 use linmap_model::OnCpu;
 
@@ -90,19 +90,6 @@ struct Overtaken<'a, 'm> {
 
 // SAFETY: the platform's hardware does it all.
 unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
-    type Held<'h>
-        = Lock<'h, 'm>
-    where
-        Self: 'h;
-
-    fn lock(&self, number: usize) -> Lock<'_, 'm> {
-        self.locks.set(self.locks.get() + 1);
-        if self.locks.get() == 7 {
-            (self.other)();
-        }
-        self.platform.lock(number)
-    }
-
     fn promise(&self) -> Promise {
         self.platform.promise()
     }
@@ -131,6 +118,22 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     ) -> Result<(), CannotPark> {
         // SAFETY: the caller's promise.
         unsafe { self.platform.park(memory, root, rewrites) }
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'m> Sharing for Overtaken<'_, 'm> {
+    type Held<'h>
+        = Lock<'h, 'm>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> Lock<'_, 'm> {
+        self.locks.set(self.locks.get() + 1);
+        if self.locks.get() == 7 {
+            (self.other)();
+        }
+        self.platform.lock(number)
     }
 }
 

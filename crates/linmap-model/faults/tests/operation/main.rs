@@ -24,10 +24,10 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use linmap::error::ChangeError;
 use linmap::mistakes::{Patch, switch_on};
 use linmap::{
-    Attributes, ChangeError, Combined, Geometry, Granule, Half, Leaves, OaFormat, Platform, Region,
-    SharedSpace, Space, Va,
+    Attributes, Combined, Geometry, Granule, Half, Leaves, OaFormat, Platform, Region, SharedSpace, Space, Va,
 };
 use linmap_model::{Core, Rule};
 use test_support::{Random, case, is_one, seeds};

@@ -8,9 +8,9 @@ use lock_api::RawMutex;
 
 use super::Cpu;
 use crate::format::{Geometry, Tlbi, Va};
-use crate::platform::{CacheType, Dsb, Features, Hardware, Promise, all_locks, with_locks};
+use crate::platform::{CacheType, Dsb, Features, Hardware, Promise, Sharing, all_locks, with_locks};
 
-/// The CPUs of a system, and the locks on its live tables ([`Hardware::LOCKS`]).
+/// The CPUs of a system, and the locks on its live tables ([`Sharing::LOCKS`]).
 ///
 /// `L` is any spinlock ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts are masked on the CPU that holds
 /// one. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) implements [`Hardware`] itself.
@@ -45,7 +45,7 @@ impl<L: RawMutex, const LOCKS: usize> Cpus<L, LOCKS> {
     /// # Safety
     ///
     /// - Each CPU whose walkers may reach the tables is admitted before the next operation on them starts.
-    /// - TCR_EL1.HA and HD are 0 on each, as in [`Registers`](crate::Registers), or find nothing to do, as
+    /// - TCR_EL1.HA and HD are 0 on each, as in [`Registers`](crate::cpu::Registers), or find nothing to do, as
     ///   [`Hardware`](crate::Hardware) says.
     /// - The lock spins. It must not sleep, since interrupts are masked.
     pub const unsafe fn new() -> Self {
@@ -59,7 +59,7 @@ impl<L: RawMutex, const LOCKS: usize> Cpus<L, LOCKS> {
     /// reach the tables and this call.
     ///
     /// If the returned promises no longer permit live changes of size, the map may need another policy
-    /// ([`Decision::when_all_reported`](crate::Decision::when_all_reported)).
+    /// ([`Decision::when_all_reported`](crate::policy::Decision::when_all_reported)).
     pub fn admit(&self, cpu: &Features) -> Promise {
         with_locks(self, all_locks::<Self>(), || self.admit_alone(cpu))
     }
@@ -129,27 +129,11 @@ impl Drop for Masked {
 
 // SAFETY:
 // - each primitive is the instruction, in assembly that no access to memory is moved across;
-// - the lock excludes, by the contract of `RawMutex`, and interrupts of its holder are masked;
 // - the promise is the weakest of all CPUs that were admitted, which are all that use the tables, as `new` requires;
 //   code is synchronised for the weakest as well;
 // - no CPU is ever parked;
 // - TCR_EL1.HA and HD are off or find nothing to do, as `new` requires.
 unsafe impl<L: RawMutex, const LOCKS: usize> Hardware for Cpus<L, LOCKS> {
-    const LOCKS: usize = LOCKS;
-
-    type Held<'h>
-        = Held<'h, L>
-    where
-        Self: 'h;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Held<'_, L> {
-        let _masked = Masked::new();
-        let Padded(lock) = &self.locks[number];
-        lock.lock();
-        Held { lock, _masked }
-    }
-
     #[inline]
     fn promise(&self) -> Promise {
         let bits = self.promise.load(Relaxed);
@@ -177,5 +161,23 @@ unsafe impl<L: RawMutex, const LOCKS: usize> Hardware for Cpus<L, LOCKS> {
 
     fn sync_code(&self, va: Va, bytes: u64) {
         Cpu.sync_code(self.cache(), va, bytes);
+    }
+}
+
+// SAFETY: the lock excludes, by the contract of `RawMutex`, and interrupts of its holder are masked. Readers hold all locks.
+unsafe impl<L: RawMutex, const LOCKS: usize> Sharing for Cpus<L, LOCKS> {
+    const LOCKS: usize = LOCKS;
+
+    type Held<'h>
+        = Held<'h, L>
+    where
+        Self: 'h;
+
+    #[inline]
+    fn lock(&self, number: usize) -> Held<'_, L> {
+        let _masked = Masked::new();
+        let Padded(lock) = &self.locks[number];
+        lock.lock();
+        Held { lock, _masked }
     }
 }

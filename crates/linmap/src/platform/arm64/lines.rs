@@ -1,6 +1,6 @@
 //! Cache maintenance by address of many lines: two instructions each, where a loop takes six.
 
-/// Executes an instruction for each line of a range, as [`CacheType::lines`](crate::CacheType::lines) has them; none if the size
+/// Executes an instruction for each line of a range, as [`CacheType::lines`](crate::cpu::CacheType::lines) has them; none if the size
 /// of a line is `None`.
 macro_rules! each_line {
     ($instruction:literal, $line:expr, $va:expr, $bytes:expr) => {{

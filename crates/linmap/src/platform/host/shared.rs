@@ -7,7 +7,8 @@ use std::vec::Vec;
 
 use super::pages::Pages;
 use crate::format::{Geometry, Pa};
-use crate::platform::hardware::{Combined, Hardware};
+use crate::platform::combined::Combined;
+use crate::platform::hardware::Hardware;
 use crate::platform::memory::{Frame, Memory};
 
 /// A bounded supply of table pages in host memory, for several threads.

@@ -7,9 +7,11 @@ use std::vec::Vec;
 
 use super::pages::Pages;
 use crate::format::{Geometry, Pa, Tlbi, Va};
+use crate::platform::combined::Combined;
 use crate::platform::entry_update::EntryUpdate;
-use crate::platform::hardware::{CannotPark, Combined, Dsb, Hardware, Promise};
+use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
 use crate::platform::memory::{Frame, Memory};
+use crate::platform::sharing::Sharing;
 
 /// A bounded supply of table pages in host memory.
 ///
@@ -106,15 +108,8 @@ impl HostMemory {
 }
 
 // SAFETY: no walker and no TLB sees the tables, so every access is visible to all of them at once. No other thread has
-// this value, and the lock is taken by one holder at a time. There are no CPUs to park.
+// this value. There are no CPUs to park.
 unsafe impl Hardware for NoHardware {
-    type Held<'h> = HostHeld<'h>;
-
-    fn lock(&self, _: usize) -> HostHeld<'_> {
-        assert!(!self.locked.replace(true), "the lock on live tables is taken already, by this very thread");
-        HostHeld(&self.locked)
-    }
-
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
     }
@@ -128,5 +123,15 @@ unsafe impl Hardware for NoHardware {
         // SAFETY: live tables of this memory, which only this thread has. The operation holds the lock.
         updates.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
+    }
+}
+
+// SAFETY: no other thread has this value, and the lock is taken by one holder at a time. Readers take it as well.
+unsafe impl Sharing for NoHardware {
+    type Held<'h> = HostHeld<'h>;
+
+    fn lock(&self, _: usize) -> HostHeld<'_> {
+        assert!(!self.locked.replace(true), "the lock on live tables is taken already, by this very thread");
+        HostHeld(&self.locked)
     }
 }

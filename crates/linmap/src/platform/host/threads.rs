@@ -15,6 +15,7 @@ use crate::platform::entry_update::EntryUpdate;
 use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
 use crate::platform::memory::{Frame, Memory};
 use crate::platform::readers::Readers;
+use crate::platform::sharing::Sharing;
 
 /// Hardware for several threads that change the same tables, which no CPU translates by.
 ///
@@ -43,7 +44,7 @@ impl<const LOCKS: usize, const HOLD: usize> Threads<LOCKS, HOLD> {
         Self { locks, readers: Readers::new(), waits: true }
     }
 
-    /// Returns the same hardware for callers that cannot wait: [`Hardware::wait`] returns false.
+    /// Returns the same hardware for callers that cannot wait: [`Sharing::wait`] returns false.
     #[must_use]
     pub const fn never_waits(self) -> Self {
         Self { waits: false, ..self }
@@ -82,9 +83,29 @@ fn number() -> usize {
 }
 
 // SAFETY: no walker and no TLB sees the tables, so a barrier has to order the accesses of threads only, as the fence does.
-// The lock is taken by one thread at a time, which sees all that the holder before it did. A page is retired to the
-// counters of all readers. There are no CPUs to park.
+// There are no CPUs to park.
 unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Threads<LOCKS, HOLD> {
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
+    #[inline]
+    fn dsb(&self, _: Dsb) {
+        fence(SeqCst);
+    }
+
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+        Err(CannotPark)
+    }
+}
+
+// SAFETY: a lock is taken by one thread at a time, which sees all that the holder before it did. A page is retired to the
+// counters of all readers.
+unsafe impl<const LOCKS: usize, const HOLD: usize> Sharing for Threads<LOCKS, HOLD> {
     const LOCKS: usize = LOCKS;
     const HOLD: usize = HOLD;
 
@@ -123,23 +144,6 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Threads<LOCKS, H
             frame = same;
             yield_now();
         }
-    }
-
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
-    }
-
-    #[inline]
-    fn dsb(&self, _: Dsb) {
-        fence(SeqCst);
-    }
-
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
-        Err(CannotPark)
     }
 }
 

@@ -174,7 +174,7 @@ pub enum Finding {
         /// The level of its entries.
         level: Level,
     },
-    /// A table for which [`Checks::is_known`](crate::Checks::is_known) returned true. It was not read again.
+    /// A table for which [`Checks::is_known`](crate::read::Checks::is_known) returned true. It was not read again.
     #[error(
         "{va}: the level {} table is at {table}, which is already in use as a table: a change of one of \
          its translations changes both",

@@ -27,7 +27,7 @@ use guarded::{Guarded, Refusal};
 /// The properties of the machine that [`check`] depends on, and a limit.
 ///
 /// ```
-/// let checks = linmap::Checks { pa_bits: 40, ..Default::default() };
+/// let checks = linmap::read::Checks { pa_bits: 40, ..Default::default() };
 /// assert!(checks.linear_offset.is_none());
 /// ```
 #[derive(Clone, Copy)]

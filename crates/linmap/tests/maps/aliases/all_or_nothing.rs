@@ -1,7 +1,8 @@
 //! Table pages that run out at every single one that is taken, policies and CPUs that do not permit a change of size:
 //! permissions, leaves, counts and table pages are as before.
 
-use linmap::{ChangeError, Frame, Memory, Policy, Promise};
+use linmap::error::ChangeError;
+use linmap::{Frame, Memory, Policy, Promise};
 use test_support::some_geometries;
 
 use crate::aliases::flat::Set;

@@ -1,7 +1,9 @@
 //! The cost of a change of an area: barriers and invalidations in their order, and the order of the two sides.
 
 use linmap::Dsb::{Ish, Ishst};
-use linmap::{Attributes, Geometry, Policy, Promise, Rodata, Tlbi, Va, linear_range};
+use linmap::arch::Tlbi;
+use linmap::layout::linear_range;
+use linmap::{Attributes, Geometry, Policy, Promise, Rodata, Va};
 
 use crate::aliases::flat::Set;
 use crate::aliases::world::Step::{Dsb, Isb, Sync};

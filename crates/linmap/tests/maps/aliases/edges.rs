@@ -1,8 +1,11 @@
 //! The ends of the linear map, and maps that are not as they should be.
 
+use linmap::arch::{Descriptor, Entry, Level, TableLimits};
+use linmap::error::{ChangeError, Unaligned};
+use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, Change, ChangeError, Descriptor, Entry, Geometry, Granule, Half, Level, OaFormat,
-    Pa, Policy, Rodata, SharedSpace, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
+    Aliased, Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Policy, Rodata, SharedSpace, Slot,
+    Tree, Va,
 };
 
 use crate::aliases::flat::{Set, changed};
@@ -217,7 +220,7 @@ fn restricted_tables_have_aliases() {
         let world = World::new(g, &[(1, 3)]);
         let slot = Slot { table: world.space.root(), index: 0 };
         let root = raw::load(&world.memory, slot);
-        if !matches!(root.decode(g, g.root()), linmap::Entry::Table(_)) {
+        if !matches!(root.decode(g, g.root()), linmap::arch::Entry::Table(_)) {
             continue;
         }
         let restricted = Descriptor(root.0 | TableLimits::all().bits());

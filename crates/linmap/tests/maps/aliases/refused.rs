@@ -2,10 +2,10 @@
 //! split beforehand are split, others are not, and the counts agree. Table pages run out at each one that is taken, and
 //! CPUs refuse at each parking.
 
-use linmap::{
-    Attributes, Change, ChangeError, Changes, CreateError, Descriptor, GraftError, Layout, Leaves, Level,
-    Memory, Pa, Policy, RepaintError, Rodata, Slot, Stats, Va, linear_range,
-};
+use linmap::arch::{Descriptor, Level};
+use linmap::error::{ChangeError, CreateError, GraftError, RepaintError};
+use linmap::layout::linear_range;
+use linmap::{Attributes, Change, Changes, Layout, Leaves, Memory, Pa, Policy, Rodata, Slot, Stats, Va};
 use test_support::some_geometries;
 
 use crate::aliases::all_or_nothing::hoard;
@@ -53,7 +53,7 @@ fn add_table(world: &World, table: Pa, level: Level, tables: &mut Vec<(Pa, Vec<D
     let entries: Vec<_> = slots.collect();
     tables.push((table, entries.clone()));
     for entry in entries {
-        if let linmap::Entry::Table(below) = entry.decode(world.g, level) {
+        if let linmap::arch::Entry::Table(below) = entry.decode(world.g, level) {
             add_table(world, below, level.next(), tables);
         }
     }

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow::Continue;
 
+use linmap::arch::{Entry, Leaf, Level, Tlbi};
+use linmap::error::ChangeError;
 use linmap::host::HostMemory;
+use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, CannotPark, ChangeError, Combined, Dsb, Entry, EntryUpdate, Geometry, Half,
-    Hardware, Leaf, Level, Memory, Pa, Policy, Promise, Rodata, SharedSpace, Stats, Tlbi, Tree, Va,
-    linear_range,
+    Aliased, Attributes, CannotPark, Combined, Dsb, EntryUpdate, Geometry, Half, Hardware, Memory, Pa,
+    Policy, Promise, Rodata, SharedSpace, Sharing, Stats, Tree, Va,
 };
 
 use crate::aliases::flat::{Flat, Mapped, Set};
@@ -42,15 +44,6 @@ impl Drop for Held<'_> {
 
 // SAFETY: no walker and no TLB sees the tables, no other thread has it, and its lock is taken once at a time.
 unsafe impl<const HOLD: usize> Hardware for Notes<HOLD> {
-    const HOLD: usize = HOLD;
-
-    type Held<'h> = Held<'h>;
-
-    fn lock(&self, _: usize) -> Held<'_> {
-        assert!(!self.locked.replace(true), "the lock is taken twice");
-        Held(&self.locked)
-    }
-
     fn promise(&self) -> Promise {
         self.promise.get()
     }
@@ -83,6 +76,18 @@ unsafe impl<const HOLD: usize> Hardware for Notes<HOLD> {
         // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
         rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const HOLD: usize> Sharing for Notes<HOLD> {
+    const HOLD: usize = HOLD;
+
+    type Held<'h> = Held<'h>;
+
+    fn lock(&self, _: usize) -> Held<'_> {
+        assert!(!self.locked.replace(true), "the lock is taken twice");
+        Held(&self.locked)
     }
 }
 
@@ -204,7 +209,7 @@ impl<const HOLD: usize> WorldOf<HOLD> {
 
     fn each_leaf(&self, mut each: impl FnMut(Va, Level, Leaf)) {
         let _ = self.space.on(&self.platform()).read(|reader| {
-            reader.visit(self.all(), |&linmap::Visited { va, level, entry, .. }| {
+            reader.visit(self.all(), |&linmap::read::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     each(va, level, leaf);
                 }

@@ -1,7 +1,9 @@
 //! Addresses of 52 bits: a run of leaves passes the address where the bits that a descriptor keeps
 //! elsewhere change, in the middle of a table and between two that it fills.
 
-use linmap::{Attributes, Geometry, Half, Level, OaFormat, Pa, Run, Tree, Va};
+use linmap::arch::Level;
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, Half, OaFormat, Pa, Tree, Va};
 
 use crate::dirty_memory::dirty_memory;
 use crate::fewest::manual::Manual;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use linmap::{Geometry, Layout, LayoutError, Pa, Rodata};
+use linmap::error::LayoutError;
+use linmap::{Geometry, Layout, Pa, Rodata};
 use proptest::collection::vec;
 use test_support::prelude::*;
 

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use linmap::arch::{Entry, Level};
 use linmap::host::HostMemory;
-use linmap::{Entry, Geometry, Half, Leaves, Level, Pa, Rodata, Stats, Tree, Va, count, linear_range, visit};
+use linmap::layout::linear_range;
+use linmap::read::{count, visit};
+use linmap::{Geometry, Half, Leaves, Pa, Rodata, Stats, Tree, Va};
 use test_support::prelude::*;
 
 use crate::dirty_memory::dirty_memory;
@@ -94,7 +97,7 @@ impl Built<'_> {
             self.g,
             self.root,
             (Va(base), Va(u64::MAX)),
-            |&linmap::Visited { va, level, entry, .. }| {
+            |&linmap::read::Visited { va, level, entry, .. }| {
                 assert_ne!(entry, Entry::Reserved);
                 let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
                 let (at, bytes) = (va.0 - base, self.map.manual.span(level.number()));

@@ -1,6 +1,8 @@
 //! Reads a dump of a 4-level map back into runs: the columns of the format, field by field.
 
-use linmap::{Attributes, Geometry, Level, MemoryType, Pa, Run, Va};
+use linmap::arch::Level;
+use linmap::layout::Run;
+use linmap::{Attributes, Geometry, MemoryType, Pa, Va};
 
 /// The mapped lines of a dump; RAM starts at 1 GiB.
 pub(crate) fn parse(text: &str, g: Geometry) -> Vec<Run> {

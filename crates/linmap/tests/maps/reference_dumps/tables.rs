@@ -1,10 +1,9 @@
 //! Tables with descriptors placed by hand, as 64-bit values, through stores to live slots.
 
+use linmap::arch::{Descriptor, Entry, Level};
 use linmap::host::HostMemory;
-use linmap::{
-    Descriptor, Entry, Geometry, Granule, Half, Level, MarkedRange, Memory, OaFormat, Pa, SharedSpace, Slot,
-    Tree,
-};
+use linmap::read::MarkedRange;
+use linmap::{Geometry, Granule, Half, Memory, OaFormat, Pa, SharedSpace, Slot, Tree};
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};

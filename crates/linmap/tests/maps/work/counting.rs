@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
+use linmap::arch::{Descriptor, Tlbi};
 use linmap::host::HostMemory;
 use linmap::{
-    CannotPark, Combined, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot,
-    Tlbi, Va,
+    CannotPark, Combined, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
 
 /// The work that was done.
@@ -125,21 +125,6 @@ impl Drop for Held<'_> {
 
 // SAFETY: no walker and no TLB sees the tables, and no other thread has them. There is no CPU to park.
 unsafe impl<const HOLD: usize> Hardware for Counting<HOLD> {
-    const LOCKS: usize = 64;
-    const HOLD: usize = HOLD;
-
-    type Held<'h> = Held<'h>;
-
-    fn lock(&self, _: usize) -> Held<'_> {
-        if self.held.get() == 0 {
-            self.holds.update(|holds| holds + 1);
-            (self.meanwhile.borrow())(self.holds.get());
-        }
-        self.held.update(|held| held + 1);
-        self.count(|done| &mut done.locks);
-        Held(&self.held)
-    }
-
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
     }
@@ -163,5 +148,23 @@ unsafe impl<const HOLD: usize> Hardware for Counting<HOLD> {
         // SAFETY: live tables of this memory, which only this thread has.
         updates.iter().for_each(|update| unsafe { update.carry_out(memory) });
         Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<const HOLD: usize> Sharing for Counting<HOLD> {
+    const LOCKS: usize = 64;
+    const HOLD: usize = HOLD;
+
+    type Held<'h> = Held<'h>;
+
+    fn lock(&self, _: usize) -> Held<'_> {
+        if self.held.get() == 0 {
+            self.holds.update(|holds| holds + 1);
+            (self.meanwhile.borrow())(self.holds.get());
+        }
+        self.held.update(|held| held + 1);
+        self.count(|done| &mut done.locks);
+        Held(&self.held)
     }
 }

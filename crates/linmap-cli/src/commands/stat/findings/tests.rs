@@ -1,5 +1,7 @@
+use linmap::arch::Level;
 use linmap::host::HostMemory;
-use linmap::{Attributes, Granule, Half, Level, OaFormat, Run, Tree};
+use linmap::layout::Run;
+use linmap::{Attributes, Granule, Half, OaFormat, Tree};
 
 use super::*;
 use crate::linux::invalid::{Context, Pieces};
