@@ -10,6 +10,7 @@ use core::ops::{ControlFlow, Range};
 use arrayvec::ArrayVec;
 use kernel::addresses::{Addresses, Allocation, Bounds, Like};
 use linmap::arch::Entry;
+use linmap::error::ChangeError;
 use linmap::layout::linear_range;
 use linmap::{Aliased, Attributes, Change, Pa, Reason, Rodata, Va};
 
@@ -36,7 +37,7 @@ pub(crate) enum Error {
     /// No addresses are left, or too many allocations exist.
     Addresses,
     /// The library refused.
-    Map(linmap::error::ChangeError),
+    Map(ChangeError),
 }
 
 impl fmt::Display for Error {
@@ -49,8 +50,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl From<linmap::error::ChangeError> for Error {
-    fn from(e: linmap::error::ChangeError) -> Self {
+impl From<ChangeError> for Error {
+    fn from(e: ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -59,7 +60,7 @@ impl From<linmap::error::ChangeError> for Error {
 #[derive(Clone, Copy)]
 pub(crate) struct Area<'a> {
     pub(crate) system: &'a System<'a>,
-    /// By which the leaves that its changes split are counted.
+    /// By which the leaves that [`change`](Self::change) splits are counted.
     reason: Reason,
 }
 
@@ -224,7 +225,7 @@ impl<'a> Area<'a> {
         (start, pages): (Va, u64),
         changed: bool,
         chain: &mut Chain<'_>,
-    ) -> Result<(), linmap::error::ChangeError> {
+    ) -> Result<(), ChangeError> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
         if changed {
@@ -339,7 +340,7 @@ impl<'a> Area<'a> {
     /// Changes permissions of a whole or a part of an allocation, and of its aliases as the library has it.
     pub(crate) fn change(&self, va: Va, pages: u64, what: Permission) -> Result<(), Error> {
         if !TAKEN.with(|addresses| addresses.change(va)) {
-            return Err(Error::Map(linmap::error::ChangeError::Hole { va }));
+            return Err(Error::Map(ChangeError::Hole { va }));
         }
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();

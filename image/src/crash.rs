@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::Range;
 
 use kernel::crashkernel::{Refusal, Reserved, Seal, Step};
+use linmap::error::ChangeError;
 use linmap::{Change, Pa, Reason, Va};
 
 use crate::memory::warn_of_lost;
@@ -19,7 +20,7 @@ pub(crate) enum Error {
     /// There is no reservation.
     None,
     Refused(Refusal),
-    Map(linmap::error::ChangeError),
+    Map(ChangeError),
     /// The frame source has no room for one more range.
     Frames,
 }
@@ -41,8 +42,8 @@ impl From<Refusal> for Error {
     }
 }
 
-impl From<linmap::error::ChangeError> for Error {
-    fn from(e: linmap::error::ChangeError) -> Self {
+impl From<ChangeError> for Error {
+    fn from(e: ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -102,12 +103,7 @@ fn pages(system: &System<'_>, range: &Range<Pa>) -> Option<(Va, u64)> {
 }
 
 /// Changes the seal of some memory.
-fn change(
-    system: &System<'_>,
-    range: &Range<Pa>,
-    from: Seal,
-    to: Seal,
-) -> Result<(), linmap::error::ChangeError> {
+fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Result<(), ChangeError> {
     from.steps(to).try_for_each(|step| match step {
         Step::Protect(change) => protect(system, range, change),
         Step::SetValid(valid) => {
@@ -119,7 +115,7 @@ fn change(
 }
 
 /// Lets pages stay pages, or merge with others.
-fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap::error::ChangeError> {
+fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     let (space, platform) = (system.space, system.platform());
     parking::again(|| {
@@ -127,7 +123,7 @@ fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap:
     })
 }
 
-fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::error::ChangeError> {
+fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     let platform = system.platform();
     let live = || system.space.on(&platform).because(Reason::CRASH);

@@ -75,13 +75,10 @@ pub(crate) fn lock_all() -> AllHeld {
 
 // SAFETY:
 // - each primitive is the instruction, in assembly that no access to memory is moved across;
-// - each lock is a spin lock that one context of all CPUs holds at a time, with interrupts masked; taking it
-//   acquires what releasing it released;
 // - the promise is the boot CPU's at first; a part of it that another CPU does not keep is given up, under all locks,
 //   before that CPU is let into the tables (`smp`), and operations read it under a lock;
 // - code is synchronised for the weakest of the CPUs that were let in; each invalidates its instruction cache on the
 //   way in (`secondary.s`), and all are in before any code is synchronised;
-// - a page that was a table is given back by `limbo`, when each section that was open has ended;
 // - `park` is `parking`, which gives its reasons;
 // - walkers find nothing to write where TCR_EL1.HA and HD are set (`translation`): the upper half expects hardware updates
 //   from its first moment, and what is created has its access flags and is not writable-clean, which `report` checks.
@@ -120,7 +117,8 @@ unsafe impl Hardware for Kernel {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: each lock is a spin lock that one context of all CPUs holds at a time, with interrupts masked. Taking it acquires what
+// releasing it released. A page that was a table is given back by `limbo`, when each section that was open has ended.
 unsafe impl Sharing for Kernel {
     const LOCKS: usize = LOCKS;
     const HOLD: usize = 1024;

@@ -9,6 +9,7 @@ use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
 use linmap::cpu::Features;
+use linmap::error::{BuildError, CreateError};
 use linmap::policy::Decision;
 use linmap::{Combined, Geometry, Pa, Policy, Reserved, SharedSpace, Stats};
 
@@ -44,7 +45,7 @@ pub(crate) enum NotMapped {
     /// There is no room for its tables.
     Plan(PlanError),
     /// The library refused.
-    Map(linmap::error::CreateError),
+    Map(CreateError),
 }
 
 impl fmt::Display for NotMapped {
@@ -62,14 +63,14 @@ impl From<PlanError> for NotMapped {
     }
 }
 
-impl From<linmap::error::BuildError> for NotMapped {
-    fn from(e: linmap::error::BuildError) -> Self {
+impl From<BuildError> for NotMapped {
+    fn from(e: BuildError) -> Self {
         Self::Map(e.into())
     }
 }
 
-impl From<linmap::error::CreateError> for NotMapped {
-    fn from(e: linmap::error::CreateError) -> Self {
+impl From<CreateError> for NotMapped {
+    fn from(e: CreateError) -> Self {
         Self::Map(e)
     }
 }
@@ -121,7 +122,7 @@ pub(crate) fn bring_up(
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
-        return Err(linmap::error::BuildError::OutOfRange { va: linmap::Va(reach) }.into());
+        return Err(BuildError::OutOfRange { va: linmap::Va(reach) }.into());
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });

@@ -7,6 +7,7 @@ use kernel_plan::bootargs::Bbml2;
 use kernel_plan::machine::Machine;
 use kernel_plan::nodes::NodeMemory;
 use linmap::cpu::Midr;
+use linmap::layout::linear_range;
 use linmap::policy::Mode;
 use linmap::read::{Checks, MarkedRange};
 use linmap::{Pa, Reason as SplitReason, Rodata, SplitCost, Stats, Va};
@@ -268,7 +269,7 @@ fn storage(system: &System<'_>) -> (u64, u64) {
 /// Prints the counts of the linear map.
 fn linear(system: &System<'_>, stats: &Stats) {
     let g = system.geometry;
-    let (start, last) = linmap::layout::linear_range(g);
+    let (start, last) = linear_range(g);
     console::write(format_args!(
         "linmap: {{\"linear\":{{\"start\":\"{start}\",\"end\":\"{:#x}\",\"bytes\":{},\"dropped_bytes\":{},\"leaves\":[",
         last.0 + 1,
@@ -295,7 +296,7 @@ fn linear(system: &System<'_>, stats: &Stats) {
 /// Returns the number of tables outside the linear map: those of the upper half above it, the root included, and the
 /// empty one of the lower half.
 pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
-    let (_, last) = linmap::layout::linear_range(system.geometry);
+    let (_, last) = linear_range(system.geometry);
     system.space.on(&system.platform()).read(|reader| reader.count((Va(last.0 + 1), Va(u64::MAX)))).tables + 1
 }
 
@@ -352,7 +353,7 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
 
 /// Counts what the tables hold, by a walk of all of the upper half.
 pub(crate) fn walked(system: &System<'_>) -> Stats {
-    let first = linmap::layout::linear_range(system.geometry).0;
+    let first = linear_range(system.geometry).0;
     system.space.on(&system.platform()).read(|reader| reader.count((first, Va(u64::MAX))))
 }
 
@@ -388,7 +389,7 @@ pub(crate) fn splits(system: &System<'_>) {
     if with_cost().next().is_none() {
         return;
     }
-    let (platform, range) = (system.platform(), linmap::layout::linear_range(g));
+    let (platform, range) = (system.platform(), linear_range(g));
     let now = space.on(&platform).read(|reader| reader.count(range)).tlb_entries(g);
     let collapsed = space.on(&platform).read(|reader| reader.count_collapsed(range)).tlb_entries(g);
     for (reason, SplitCost { splits, tlb_entries }) in with_cost() {

@@ -174,7 +174,6 @@ impl Drop for Held {
 // SAFETY:
 // - each primitive is the instruction, by the library's own assembly; or the kernel's, which promises the same. On a machine
 //   that is not arm64 no walker uses the tables, and a fence keeps accesses where they are;
-// - the kernel's locks exclude, and `linmap_table_retire` waits for its readers, by the header;
 // - the promise is what the kernel promises for all CPUs;
 // - `linmap_park` parks CPUs as the header says, where the kernel promises that it can;
 // - the header says what TCR_EL1.HA and HD demand.
@@ -224,7 +223,7 @@ unsafe impl<T: 'static> Hardware for Kernel<T> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the kernel's locks exclude, and `linmap_table_retire` waits for its readers, by the header.
 unsafe impl<T: 'static> Sharing for Kernel<T> {
     const LOCKS: usize = LINMAP_LOCKS;
 

@@ -2,11 +2,11 @@
 //!
 //! `cargo run -p linmap-model --example missing_tlbi`
 
-use linmap::arch::{Descriptor, Entry, Leaf, Level};
-use linmap::arch::{Scope, Tlbi};
+use linmap::arch::{Descriptor, Entry, Leaf, Level, Scope, Tlbi};
 use linmap::layout::Run;
-use linmap::{Attributes, Dsb, Geometry, Granule, Half, Hardware, SharedSpace};
-use linmap::{Memory, OaFormat, Pa, Slot, Tree, Va};
+use linmap::{
+    Attributes, Dsb, Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, SharedSpace, Slot, Tree, Va,
+};
 use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 
 /// The code under test: makes the page at `va`, which `slot` maps, read-only.

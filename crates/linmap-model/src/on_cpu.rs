@@ -254,9 +254,7 @@ const fn base_register(root: Pa) -> u64 {
 
 // SAFETY:
 // - each method is the step that it names;
-// - the lock is a mutex, for whichever threads the CPUs run on;
 // - the promise is the weakest of all CPUs;
-// - a page that is retired while readers are in their sections is given back when the last of them has ended;
 // - `park` takes every CPU off the map through the empty table, in the order that the machine judges.
 unsafe impl<'m> Hardware for OnCpu<'m> {
     fn promise(&self) -> Promise {
@@ -326,7 +324,8 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock is a mutex, for whichever threads the CPUs run on. A page that is retired while readers are in their sections is
+// given back when the last of them has ended.
 unsafe impl<'m> Sharing for OnCpu<'m> {
     type Held<'h>
         = Held<'m>

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `format` | the architecture's definitions: addresses, geometry, descriptors, TLBI operands |
 //! | `plan` | pure: RAM, carve-outs and image become the fewest leaves; counts; policy |
-//! | `platform` | the interface to a platform: table pages, CPU primitives, promises; `arm64` and `host` |
+//! | `platform` | the interface to a platform: table pages, CPU primitives, promises, locks; `arm64` and `host` |
 //! | `read` | walking, checking and printing tables: live ones, dumps, anything that can be read |
 //! | `build` | off line: whole trees, and the tables that replace a leaf |
 //! | `batch` | the barriers and TLB invalidations of a change, as a value |
@@ -75,7 +75,7 @@ pub mod cpu {
     };
 }
 
-/// Reasons of refusals: what it is, where, and what would be right.
+/// The errors: what was refused, where, and what would be right.
 pub mod error {
     pub use crate::build::BuildError;
     pub use crate::edit::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};

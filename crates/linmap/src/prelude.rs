@@ -9,5 +9,5 @@ pub use crate::read::MarkedRange;
 pub use crate::{
     Attributes, Change, Combined, Dsb, Frame, Geometry, Granule, Half, Hardware, Layout, Leaves, Live,
     Memory, MemoryType, OaFormat, OffsetMemory, Pa, Platform, Policy, Promise, Region, Rodata, SharedSpace,
-    Slot, Space, Stats, Tree, Va,
+    Sharing, Slot, Space, Stats, Tree, Va,
 };

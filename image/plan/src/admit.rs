@@ -3,6 +3,7 @@
 use core::fmt;
 
 use linmap::cpu::{BbmPromise, CacheType, Features};
+use linmap::error::RepaintError;
 use linmap::{Geometry, OaFormat, Pa, Promise};
 
 use crate::bootargs::Bbml2;
@@ -74,7 +75,7 @@ pub enum Refusal {
     /// It has no memory with allocation tags.
     Tags,
     /// It may abort, live entries change their size, and the map cannot be put into pages.
-    MayAbort(BbmPromise, linmap::error::RepaintError),
+    MayAbort(BbmPromise, RepaintError),
     /// There was no memory for its stack and the rest that it starts with.
     NoMemory,
     /// The firmware does not start it.
@@ -358,13 +359,13 @@ mod tests {
         let promise = BbmPromise::MayAbort(2);
         for (refusal, said) in [
             (
-                Refusal::MayAbort(promise, linmap::error::RepaintError::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(promise, RepaintError::OutOfFrames { taken: 3 }),
                 "has BBM level 2, which may abort, and is not listed as one that never does, and the map cannot \
                  become pages: out of table pages after 3; give the frame source more memory; split=park or \
                  bbml2=off is right for it",
             ),
             (
-                Refusal::MayAbort(BbmPromise::Listed, linmap::error::RepaintError::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(BbmPromise::Listed, RepaintError::OutOfFrames { taken: 3 }),
                 "is not taken to never abort, and the map cannot become pages: out of table pages after 3; give \
                  the frame source more memory; bbml2=auto takes it so",
             ),

@@ -50,7 +50,7 @@ impl Watched<'_> {
     }
 }
 
-// SAFETY: locks, promise and primitives are those of `HARDWARE`. Tables that are `idle` are used by no CPU, so what others
+// SAFETY: promise and primitives are those of `HARDWARE`. Tables that are `idle` are used by no CPU, so what others
 // do is right while entries of them change.
 unsafe impl Hardware for Watched<'_> {
     fn promise(&self) -> Promise {
@@ -96,7 +96,7 @@ unsafe impl Hardware for Watched<'_> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: locks, readers and retired pages are those of `HARDWARE`.
 unsafe impl Sharing for Watched<'_> {
     const LOCKS: usize = Kernel::LOCKS;
     const HOLD: usize = Kernel::HOLD;

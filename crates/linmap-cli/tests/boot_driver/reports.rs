@@ -57,7 +57,7 @@ fn a_map_of_pages_says_what_keeps_it_so() {
     let image = r#"
         echo 'linmap: {"page_size":4096,"va_bits":48,"mode":3,"mode_reason":"CPU 1 may abort"}'
         echo 'linmap: {"linear":{"leaves":[{"size":4096,"contiguous":false,"descriptors":3145728}]}}'
-        echo 'linmap: {"windows":{"create":{"instructions":null}},"finished":true,"ok":true}'
+        echo 'linmap: {"windows":{"create":{"instructions":null,"tlbi":0,"dsb":2}},"finished":true,"ok":true}'
     "#;
     let output = boot(image, &[]);
     assert_exit(&output, 0);
@@ -72,7 +72,7 @@ Mapped with pages in mode 3, because: CPU 1 may abort
 ────────────────────────────────────────
  4K         3,145,728       12G    100%
 
-Creation: instructions not counted; use --count
+Creation: 0 TLBI, 2 DSB (--count counts instructions, too)
 
 "#]]
     );

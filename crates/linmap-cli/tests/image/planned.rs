@@ -75,6 +75,9 @@ fn a_plan_without_an_image_is_the_same() {
         sizes[0].into_iter().zip(sizes[1]).all(is_near),
         "the image has grown to {sizes:x?}; `make figures ARGS=--update` writes its size down"
     );
+    for what in ["machine", "modes", "rodata", "notes"] {
+        assert_eq!(measured[what], assumed[what], "{what}");
+    }
     if sizes[0] == sizes[1] {
         let tlb = ["tlb", "--ram", "4G", "--accesses", "10000", "--json"];
         assert_eq!((measured, run(here, &tlb)), (assumed, run(&elsewhere, &tlb)));

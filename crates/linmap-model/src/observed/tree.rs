@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use linmap::arch::{Descriptor, Level, TableLimits};
+use linmap::arch::{Descriptor, Entry, Level, TableLimits};
 use linmap::{Attributes, Geometry, Half};
 
 use super::filter::{Asked, Filter};
@@ -131,11 +131,11 @@ impl Format {
         let Spot { tree, level, limits, .. } = *spot;
         let place = Place { root: tree.root, level, va: spot.va, space: Space::HOME, limits };
         match stage2::decode(self.types.canonical(self.walked(word), level), self.geometry, place) {
-            linmap::arch::Entry::Leaf(leaf) => {
+            Entry::Leaf(leaf) => {
                 Cached::new(va, leaf, level, self.geometry).map_or(Meaning::Nothing, Meaning::Leaf)
             }
-            linmap::arch::Entry::Table(pa) => Meaning::Table(pa.0),
-            linmap::arch::Entry::Hole | linmap::arch::Entry::Reserved => Meaning::Nothing,
+            Entry::Table(pa) => Meaning::Table(pa.0),
+            Entry::Hole | Entry::Reserved => Meaning::Nothing,
         }
     }
 

@@ -312,9 +312,6 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
 
 // SAFETY:
 // - the model's CPU does the instructions, and keeps its promises;
-// - locks are mutexes, unless a test breaks them on purpose: the tables are a model's, which suffers nothing by
-//   it but its verdict;
-// - readers and retired pages are the model's, in the same way;
 // - the model's CPU parks the others, after all of them have answered.
 unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
     fn promise(&self) -> Promise {
@@ -368,7 +365,8 @@ unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: locks are mutexes, unless a test breaks them on purpose: the tables are a model's, which suffers nothing by it but its
+// verdict. Readers and retired pages are the model's, in the same way.
 unsafe impl<'s, const LOCKS: usize> Sharing for Cpu<'s, LOCKS> {
     const LOCKS: usize = LOCKS;
     const HOLD: usize = HOLD;

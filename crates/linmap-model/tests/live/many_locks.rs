@@ -66,7 +66,7 @@ unsafe impl<const LOCKS: usize> Memory for ManyLocks<'_, LOCKS> {
     }
 }
 
-// SAFETY: the model's CPU does it all, and keeps its promises. Its one lock is held while any of these is.
+// SAFETY: the model's CPU does it all, and keeps its promises.
 unsafe impl<'m, const LOCKS: usize> Hardware for ManyLocks<'m, LOCKS> {
     fn promise(&self) -> Promise {
         self.on.promise()
@@ -94,7 +94,7 @@ unsafe impl<'m, const LOCKS: usize> Hardware for ManyLocks<'m, LOCKS> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the one lock of the model's CPU is held while any of these is. Readers and retired pages are its own.
 unsafe impl<'m, const LOCKS: usize> Sharing for ManyLocks<'m, LOCKS> {
     const LOCKS: usize = LOCKS;
 

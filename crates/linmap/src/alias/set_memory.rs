@@ -25,6 +25,7 @@ use crate::share::Hold;
 ///
 /// ```
 /// use linmap::host::HostMemory;
+/// use linmap::layout::linear_range;
 /// use linmap::{SharedSpace, Aliased, Attributes, Geometry, Granule, Half, OaFormat, Pa, Policy, Rodata, Tree, Va};
 ///
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
@@ -32,7 +33,7 @@ use crate::share::Hold;
 /// let platform = memory.platform();
 /// let space = SharedSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty())?);
 /// space.set_policy(Policy::Live);
-/// let (linear, area) = (linmap::layout::linear_range(g).0, Va(0xffff_8000_0000_0000));
+/// let (linear, area) = (linear_range(g).0, Va(0xffff_8000_0000_0000));
 /// // SAFETY (of this and what follows): no CPU uses these tables.
 /// unsafe {
 ///     space.on(&platform).map(linear, 1 << 18, Pa(0), Attributes::RAM)?;

@@ -55,7 +55,7 @@ pub(crate) trait Guard: Copy {
     where
         Self: 'h;
 
-    /// The most entries of a hold ([`Sharing::HOLD`](crate::Sharing::HOLD)).
+    /// The most entries of a hold ([`Sharing::HOLD`](crate::Sharing::HOLD)). A caller who has the tables alone has its default.
     const HOLD: usize = HOLD;
 
     /// Returns a guard that covers nothing yet.

@@ -21,7 +21,7 @@ use crate::plan::Leaves;
 /// Live tables and the platform by which they change: all operations on them.
 ///
 /// [`Space::on`](crate::Space::on) gives it to the only caller of an address space, [`SharedSpace::on`](crate::SharedSpace::on) to
-/// one of many. It is two pointers, so callers make one for each call: `space.on(&platform).unmap(va, 1)`. `G` is [`Alone`](crate::Alone)
+/// one of many. It is two or three words, so callers make one for each call: `space.on(&platform).unmap(va, 1)`. `G` is [`Alone`](crate::Alone)
 /// or [`Hold`](crate::Hold).
 ///
 /// Every operation does all of what it says, or nothing: on an error, each translation is as before, although leaves

@@ -94,7 +94,8 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
 /// sleep or allocate. If the reserve has as many pages as
 /// [`most_tables`](crate::Tables::most_tables) or
 /// [`most_tables_in_pages`](crate::Tables::most_tables_in_pages) says,
-/// the operation does not fail for want of memory. Pages that were not used go back to the platform when this value is dropped.
+/// the operation does not fail for want of memory. A table that a [`Space`](crate::Space) no longer needs goes into the reserve. Pages
+/// that were not used go back to the platform when this value is dropped.
 ///
 /// ```
 /// use linmap::host::HostMemory;

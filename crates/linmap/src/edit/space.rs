@@ -15,8 +15,8 @@ use crate::platform::{Hardware, Memory};
 ///
 /// [`on`](Self::on) leads to the [operations](Live), which are those of [`SharedSpace`](crate::SharedSpace), and do the same to the tables.
 /// Nothing is locked, claimed or counted: the borrow keeps others away, as a lock of the kernel's own does. All that it is besides its
-/// tables is 64 bytes. What is known of them, and the policy, are methods of [`Tables`], to which it leads. Readers without a lock are not waited for either, so a table that is removed goes back to the memory at once
-/// ([`Sharing::retire`](crate::Sharing::retire)).
+/// tables is 64 bytes. What is known of them, and the policy, are methods of [`Tables`], to which it leads. A table that is removed
+/// goes back to the memory at once, since there are no other readers. The platform is not asked for [`Sharing`](crate::Sharing).
 ///
 /// ```
 /// use linmap::host::HostMemory;

@@ -19,7 +19,7 @@ impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
     ///
     /// # Safety
     ///
-    /// The locks of `hardware` are the only locks for all live tables of `memory`: nothing changes or reads them under
+    /// The locks of `hardware`, if it has any, are the only locks for all live tables of `memory`: nothing changes or reads them under
     /// another lock.
     pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
         Self(memory, hardware)

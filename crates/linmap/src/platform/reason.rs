@@ -1,4 +1,4 @@
-//! Why leaves are split: a small number that a caller gives, and hardware that carries it.
+//! The reason why leaves are split: a small number that a caller gives.
 
 use core::fmt;
 

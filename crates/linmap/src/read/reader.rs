@@ -30,7 +30,8 @@ pub trait ReadTables {
 ///
 /// ```
 /// use linmap::arch::{Descriptor, Level};
-/// use linmap::read::{Bounded, BoundedError, ReadTables};
+/// use linmap::layout::linear_range;
+/// use linmap::read::{Bounded, BoundedError, ReadTables, count};
 /// use linmap::{Geometry, Granule, OaFormat, Pa, Slot};
 ///
 /// /// Every table there is points to itself in every slot.
@@ -42,7 +43,7 @@ pub trait ReadTables {
 ///     }
 /// }
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
-/// let counted = linmap::read::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::layout::linear_range(g));
+/// let counted = count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linear_range(g));
 /// assert_eq!(counted, Err(BoundedError::Limit));
 /// # Ok::<(), linmap::error::GeometryError>(())
 /// ```

@@ -64,7 +64,7 @@ unsafe impl Hardware for Taken<'_, '_> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock is the host's, and readers hold it.
 unsafe impl Sharing for Taken<'_, '_> {
     const HOLD: usize = 512;
 

@@ -58,7 +58,7 @@ unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, and others run only while no lock is held. Readers hold all locks.
 unsafe impl<const HOLD: usize> Sharing for Interrupted<'_, HOLD> {
     const LOCKS: usize = 64;
     const HOLD: usize = HOLD;

@@ -8,7 +8,7 @@ use crate::raw::load;
 use linmap::arch::{Descriptor, Level};
 use linmap::error::{BuildError, ChangeError, CreateError, GraftError, Unaligned};
 use linmap::host::HostMemory;
-use linmap::layout::Run;
+use linmap::layout::{Run, linear_range};
 use linmap::read::MarkedRange;
 use linmap::{
     Attributes, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Region, Rodata, SharedSpace, Slot,
@@ -164,13 +164,10 @@ fn a_map_is_not_created_where_there_is_one() {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             let mut live = Live::new(g, 2 * needed);
             live.create(&layout, alone).expect("enough");
-            let counted = live
-                .space
-                .on(&live.memory.platform())
-                .read(|reader| reader.count(linmap::layout::linear_range(g)));
+            let counted = live.space.on(&live.memory.platform()).read(|reader| reader.count(linear_range(g)));
             assert_eq!(counted, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             let before = live.state();
-            let (start, _) = linmap::layout::linear_range(g);
+            let (start, _) = linear_range(g);
             assert_eq!(
                 live.create(&layout, !alone),
                 Err(CreateError::Graft(GraftError::Occupied { va: start })),
@@ -199,7 +196,7 @@ fn the_occupied_slot_is_named() {
         assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
-    let counted = space.on(&memory.platform()).read(|reader| reader.count(linmap::layout::linear_range(g)));
+    let counted = space.on(&memory.platform()).read(|reader| reader.count(linear_range(g)));
     assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 

@@ -51,7 +51,7 @@ unsafe impl Hardware for Locks {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, so a lock only counts. Retired pages are kept.
 unsafe impl Sharing for Locks {
     const LOCKS: usize = 64;
     const HOLD: usize = 64;

@@ -53,7 +53,8 @@ unsafe impl Hardware for Meddles<'_> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: one thread uses the tables, and reads none while it changes them. What meddles sets a policy, and
+// touches no table.
 unsafe impl Sharing for Meddles<'_> {
     type Held<'h>
         = ()

@@ -354,7 +354,7 @@ unsafe impl Hardware for Meanwhile<'_, '_> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock is the host's, and readers hold it.
 unsafe impl Sharing for Meanwhile<'_, '_> {
     type Held<'h>
         = HostHeld<'h>

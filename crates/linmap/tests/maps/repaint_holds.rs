@@ -107,7 +107,7 @@ unsafe impl<const LOCKS: usize> Memory for Watched<'_, LOCKS> {
     }
 }
 
-// SAFETY: one thread, and locks that panic if they are not taken in order. Pages are retired until the end.
+// SAFETY: one thread uses the tables, and no CPU translates by them.
 unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, ..Promise::default() }
@@ -124,7 +124,7 @@ unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, and locks that panic if they are not taken in order. Pages are retired until the end.
 unsafe impl<const LOCKS: usize> Sharing for Watched<'_, LOCKS> {
     const LOCKS: usize = LOCKS;
 

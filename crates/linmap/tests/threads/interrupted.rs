@@ -68,8 +68,7 @@ impl Drop for Held<'_> {
     }
 }
 
-// SAFETY: no walker and no TLB sees the tables, and there is one thread. Nobody takes a lock that is held. Calls that come
-// at a load change pages and give no table back, so that what others read is never given back. There are no CPUs to park.
+// SAFETY: no walker and no TLB sees the tables, and there is one thread. There are no CPUs to park.
 unsafe impl<const LOCKS: usize> Hardware for Interrupted<'_, LOCKS> {
     fn promise(&self) -> Promise {
         Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
@@ -85,7 +84,8 @@ unsafe impl<const LOCKS: usize> Hardware for Interrupted<'_, LOCKS> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, and nobody takes a lock that is held. Calls that come at a load change pages and give no table
+// back, so that what others read is never given back.
 unsafe impl<const LOCKS: usize> Sharing for Interrupted<'_, LOCKS> {
     const LOCKS: usize = LOCKS;
 

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use linmap::arch::Entry;
 use linmap::host::HostMemory;
 use linmap::layout::linear_range;
+use linmap::read::Visited;
 use linmap::{Change, Frame, Half, Policy, SharedSpace, Tree, Va};
 
 use super::{Lacks, Leaves, Library, Map};
@@ -84,7 +85,7 @@ impl Map for Space<'_> {
         let mut leaves = Leaves::default();
         let all = linear_range(self.plan.geometry);
         let _ = self.space().on(&self.memory.platform()).read(|reader| {
-            reader.visit(all, |&linmap::read::Visited { level, entry, .. }| {
+            reader.visit(all, |&Visited { level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
                 }
@@ -121,7 +122,7 @@ impl Map for Space<'_> {
 
     fn walk(&self) -> Result<u64, Lacks> {
         let mut leaves = 0;
-        let each = |&linmap::read::Visited { entry, .. }: &linmap::read::Visited| {
+        let each = |&Visited { entry, .. }: &Visited| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         };
@@ -131,7 +132,7 @@ impl Map for Space<'_> {
 
     fn count(&self) -> Result<u64, Lacks> {
         let mut leaves = 0;
-        let each = |_: &linmap::read::Visited, adjacent| {
+        let each = |_: &Visited, adjacent| {
             leaves += adjacent;
             ControlFlow::Continue(())
         };

@@ -133,23 +133,18 @@ fn window_table(document: &Document) -> Option<String> {
 /// The cost of creation.
 fn creation(document: &Document) -> Option<String> {
     document.at("/windows/create")?;
-    let instructions = match document.number("/windows/create/instructions") {
-        Some(count) => format!("{} instructions", grouped(count)),
-        None => format!("instructions {ASIDE}not counted; use --count{ASIDE:#}"),
-    };
-    let count = |name: &str| {
-        let count = document.number(&format!("/windows/create/{name}"));
-        count.map(|count| format!(", {} {}", grouped(count), name.to_uppercase())).unwrap_or_default()
+    let counted = |name: &str| document.number(&format!("/windows/create/{name}"));
+    let units = [("instructions", "instructions"), ("tlbi", "TLBI"), ("dsb", "DSB"), ("isb", "ISB")];
+    let counts = units.iter().filter_map(|(name, unit)| Some(format!("{} {unit}", grouped(counted(name)?))));
+    let counts: Vec<String> = counts.collect();
+    let aside = match counted("instructions") {
+        Some(_) => String::new(),
+        None => format!(" {ASIDE}(--count counts instructions, too){ASIDE:#}"),
     };
     let in_full = document.number("/windows/create_all/instructions").map_or_else(String::new, |all| {
         format!("; in full, with layout, temporary 1:1 map and switches, {} instructions", grouped(all))
     });
-    Some(format!(
-        "{HEADING}Creation{HEADING:#}: {instructions}{}{}{}{in_full}\n",
-        count("tlbi"),
-        count("dsb"),
-        count("isb")
-    ))
+    Some(format!("{HEADING}Creation{HEADING:#}: {}{in_full}{aside}\n", counts.join(", ")))
 }
 
 /// `Tests: 2 passed`, and the names of those that failed.

@@ -249,7 +249,7 @@ unsafe impl<'m> Hardware for Faulty<'m> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock is that of the model's CPU, unless the mistake is not to take it, which the model judges.
 unsafe impl<'m> Sharing for Faulty<'m> {
     type Held<'h>
         = Lock<'h, 'm>

@@ -121,7 +121,7 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the lock is the platform's, and readers hold it.
 unsafe impl<'m> Sharing for Overtaken<'_, 'm> {
     type Held<'h>
         = Lock<'h, 'm>

@@ -1,4 +1,4 @@
-//! All CPUs as `Hardware`, ready to use: the instructions, a lock of the caller's type, and the promises of the CPUs.
+//! All CPUs as `Hardware` and `Sharing`, ready to use: the instructions, a lock of the caller's type, and the promises of the CPUs.
 
 use core::arch::asm;
 use core::marker::PhantomData;

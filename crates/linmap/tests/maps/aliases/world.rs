@@ -79,7 +79,7 @@ unsafe impl<const HOLD: usize> Hardware for Notes<HOLD> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, and its lock is taken once at a time, also by readers.
 unsafe impl<const HOLD: usize> Sharing for Notes<HOLD> {
     const HOLD: usize = HOLD;
 

@@ -151,7 +151,7 @@ unsafe impl<const HOLD: usize> Hardware for Counting<HOLD> {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: there is one thread, and what happens meanwhile ends before the lock is held. Readers hold all locks.
 unsafe impl<const HOLD: usize> Sharing for Counting<HOLD> {
     const LOCKS: usize = 64;
     const HOLD: usize = HOLD;
