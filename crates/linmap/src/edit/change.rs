@@ -23,7 +23,7 @@ use crate::read::{Entries, Table, visit_span};
 /// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way.
 #[inline(always)]
 pub(crate) fn protect<G: Guard>(caller: Caller<'_, G>, wanted: Wanted) -> Result<(), ChangeError> {
-    if in_one_hold(caller, &wanted)? { Ok(()) } else { leaves(caller, wanted) }
+    if in_one_hold::<G>(caller.platform, caller.owner, &wanted)? { Ok(()) } else { leaves(caller, wanted) }
 }
 
 /// Changes the leaves of a span by the driver.

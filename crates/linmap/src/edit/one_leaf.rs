@@ -60,9 +60,11 @@ pub(crate) trait OfOneLeaf<G: Guard> {
 /// There are too few table pages.
 #[inline(never)]
 pub(crate) fn in_one_hold<G: Guard>(
-    caller: Caller<'_, G>,
+    platform: &G::Platform,
+    owner: G::Owner,
     operation: &impl OfOneLeaf<G>,
 ) -> Result<bool, OutOfFrames> {
+    let caller = Caller::<G> { platform, owner };
     let (later, span) = (operation.is_later(), operation.span());
     if !may_be_a_leaf(caller.tables().geometry(), span) {
         return Ok(false);

@@ -66,7 +66,7 @@ impl<G: Form> Live<'_, G> {
     /// writable, nor uses pages that become invalid. The platform is that of the tables.
     #[inline]
     pub unsafe fn protect(&mut self, va: Va, pages: u64, change: Change) -> Result<(), ChangeError> {
-        begin(self.caller, (va, pages), change, ChangeFlags::empty())
+        begin::<G>(self.caller.platform, self.caller.owner, (va, pages), change, ChangeFlags::empty())
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -83,7 +83,13 @@ impl<G: Form> Live<'_, G> {
     ///
     /// As for [`protect`](Self::protect). Another CPU uses pages that become valid as [`map`](Self::map) says.
     pub unsafe fn set_valid(&mut self, va: Va, pages: u64, valid: bool) -> Result<(), ChangeError> {
-        begin(self.caller, (va, pages), Change::of_validity(valid), ChangeFlags::empty())
+        begin::<G>(
+            self.caller.platform,
+            self.caller.owner,
+            (va, pages),
+            Change::of_validity(valid),
+            ChangeFlags::empty(),
+        )
     }
 
     /// Gives `pages` pages from `va` on allocation tags, by [`MemoryType::NORMAL_TAGGED`], or takes them away, by
@@ -130,7 +136,7 @@ impl<G: Form> Live<'_, G> {
         change: Change,
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
-        begin(self.caller, (va, pages), change, flags)
+        begin::<G>(self.caller.platform, self.caller.owner, (va, pages), change, flags)
     }
 
     /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that
@@ -230,7 +236,11 @@ impl<G: Form> Live<'_, G> {
             return Err(ChangeError::HardwareUpdated { va });
         }
         let mapping = Mapping { half: tables.half(), span, oa, attributes, leaves };
-        if in_one_hold(self.caller, &mapping)? { Ok(()) } else { mapping.map(self.caller) }
+        if in_one_hold::<G>(self.caller.platform, self.caller.owner, &mapping)? {
+            Ok(())
+        } else {
+            mapping.map(self.caller)
+        }
     }
 
     /// Removes the mapping of `pages` pages from `va` on, present-invalid mappings included, and gives back the tables
@@ -382,11 +392,14 @@ pub(crate) type Pages = (Va, u64);
 /// A range that is unaligned or outside the half; a change that walkers may undo; as for [`protect`].
 #[inline(never)]
 fn begin<G: Guard>(
-    caller: Caller<'_, G>,
+    platform: &G::Platform,
+    owner: G::Owner,
     (va, pages): Pages,
     change: Change,
     flags: ChangeFlags,
 ) -> Result<(), ChangeError> {
+    // In parts, so that they are passed in registers.
+    let caller = Caller::<G> { platform, owner };
     let tables = caller.tables();
     let Some(span) = tables.span(va, pages)? else { return Ok(()) };
     tables.may_change(change, va)?;

@@ -25,7 +25,11 @@ use crate::read::{Entries, Table, visit_span};
 ///
 /// As for a change of permissions.
 pub(crate) fn unmap<G: Guard>(caller: Caller<'_, G>, span: Span) -> Result<(), ChangeError> {
-    if in_one_hold(caller, &Removal(span))? { Ok(()) } else { unmap_leaves(caller, span) }
+    if in_one_hold::<G>(caller.platform, caller.owner, &Removal(span))? {
+        Ok(())
+    } else {
+        unmap_leaves(caller, span)
+    }
 }
 
 /// Removes them by the driver. What it needs of the stack, the fast way does not.
