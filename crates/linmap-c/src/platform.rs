@@ -79,12 +79,12 @@ impl Kernel {
         Self { geometry, offset, promise, may_wait, reason: Reason::NONE, new: AtOffset }
     }
 
-    /// Returns the same, for changes that have a reason.
+    /// Gives the changes of this call a reason.
     pub(crate) const fn with_reason(self, reason: Reason) -> Self {
         Self { reason, ..self }
     }
 
-    /// Returns the same, for a call that makes whole trees.
+    /// Reaches new tables by their level, as a call does that makes whole trees.
     pub(crate) const fn by_level(self) -> Kernel<ByLevel> {
         let Self { geometry, offset, promise, may_wait, reason, .. } = self;
         Kernel { geometry, offset, promise, may_wait, reason, new: ByLevel(Pages::of(geometry)) }

@@ -108,7 +108,7 @@ impl<'a, P: Platform, const LOCKS: usize> Hotplug<'a, P, LOCKS> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
         let stays =
             if self.leaves == Some(Leaves::Pages) { Attributes::STAYS_SPLIT } else { Attributes::empty() };
-        let leaves = self.leaves.unwrap_or(self.live.caller.tables().leaves());
+        let leaves = self.leaves.unwrap_or(self.live.tables().leaves());
         let attributes = self.attributes.union(stays);
         self.live.map_in((va, pages), (ram.start, attributes), leaves)?;
         if !stays.is_empty() {
@@ -137,7 +137,7 @@ impl<'a, P: Platform, const LOCKS: usize> Hotplug<'a, P, LOCKS> {
     /// Nothing uses these addresses, and no memory of the range is a table page of the map.
     pub unsafe fn remove(&mut self, ram: Range<Pa>) -> Result<(), ChangeError> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
-        let Some(span) = self.live.caller.tables().owned_span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.live.tables().owned_span(va, pages)? else { return Ok(()) };
         let mut call = Call::new(self.live.caller);
         call.claim(span)?;
         let mut plain = Plain { ram: (self.offset, self.attributes), span, found: Survey::default() };
@@ -147,7 +147,7 @@ impl<'a, P: Platform, const LOCKS: usize> Hotplug<'a, P, LOCKS> {
 
     /// Returns the first address of RAM in the linear map, and its pages, unless it is empty.
     fn range(&self, ram: &Range<Pa>) -> Result<Option<(Va, u64)>, ChangeError> {
-        let g = self.live.caller.tables().geometry();
+        let g = self.live.tables().geometry();
         let unaligned = |pa: &Pa| pa.0 & (g.page_size() - 1) != 0;
         if let Some(&pa) = [ram.start, ram.end].iter().find(|pa| unaligned(pa)) {
             return Err(ChangeError::Unaligned(Unaligned::Pa(pa)));
@@ -168,7 +168,7 @@ impl<'a, P: Platform, const LOCKS: usize> Hotplug<'a, P, LOCKS> {
     /// own, which is gone while RAM is mapped.
     #[inline(never)]
     fn join(&self, va: Va) {
-        let (g, owned) = (self.live.caller.tables().geometry(), self.live.caller.tables().owned());
+        let (g, owned) = (self.live.tables().geometry(), self.live.tables().owned());
         let largest = g.new_leaf_sizes()[0].bytes();
         let before = va.0.wrapping_sub(g.page_size());
         // No leaf has both where the largest begins.
@@ -182,7 +182,7 @@ impl<P: Platform, const LOCKS: usize> Hotplug<'_, P, LOCKS> {
     /// Returns true if what is mapped at two addresses is RAM as it is added. What is beside RAM and not the same was mapped in
     /// its leaves for a reason, and stays in them.
     fn continues(&self, before: u64, va: u64) -> bool {
-        let g = self.live.caller.tables().geometry();
+        let g = self.live.tables().geometry();
         let is_ram = |va: u64| match self.live.read(|reader| reader.entry(Va(va))) {
             Some((start, level, Entry::Leaf(leaf))) => {
                 let (oa, attributes) = (Pa(start.0.wrapping_sub(self.offset)), self.attributes);

@@ -62,7 +62,7 @@ impl<G: Form> Live<'_, G> {
         remake: Remake,
         step: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), RemakeError<E>> {
-        let tables = self.caller.tables();
+        let tables = self.tables();
         let Some(span) = tables.remade_span(va, pages, remake)? else { return Ok(()) };
         let remade = remake.of(span.first, tables.geometry());
         remake_both(&mut Call::new(self.caller), &Sides::alone(span), &remade, step)
@@ -78,7 +78,7 @@ impl<P: Platform, const LOCKS: usize> Live<'_, Hold<'_, P, LOCKS>> {
     /// looked up as readers do ([`Sharing::read`](crate::Sharing::read)), and no lock is taken besides. While a claim begins
     /// elsewhere, or a call of several groups is under way, an address whose step failed may be said to be under way.
     pub fn remaking(&self, va: Va) -> Option<Remaking> {
-        let (tables, state) = (self.caller.tables(), self.caller.owner.state);
+        let (tables, state) = (self.tables(), self.caller.owner.state);
         let look = || self.read(|reader| reader.descriptor(va));
         let (found, claimed) = state.claims.beside(&state.attention, Span { first: va.0, last: va.0 }, look);
         let (_, level, entry) = found?;

@@ -80,7 +80,7 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
     pub fn new(live: Live<'a, Hold<'a, P, LOCKS>>, offset: u64, rodata: Rodata) -> Self {
-        let range = linear_range(live.caller.tables().geometry());
+        let range = linear_range(live.tables().geometry());
         Self { live, offset, range, besides: 0, rodata }
     }
 
@@ -184,7 +184,7 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
         let (code, alias) = (Change::READ_ONLY.and(Change::EXECUTABLE), Alias::First(Change::READ_ONLY));
         // SAFETY: the caller's promise.
         unsafe { self.change((va, pages), code, alias)? };
-        let shift = self.live.caller.tables().geometry().page_shift();
+        let shift = self.live.tables().geometry().page_shift();
         self.live.caller.platform.sync_code(va, pages << shift);
         Ok(())
     }
@@ -231,7 +231,7 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
             // SAFETY: the caller's promise.
             return unsafe { self.live.remake(va, pages, remake, step) };
         };
-        let tables = self.live.caller.tables();
+        let tables = self.live.tables();
         let Some(span) = tables.remade_span(va, pages, remake)? else { return Ok(()) };
         // All leaves of both sides go out, whatever they are, and are cut for that.
         let sides = self.sides(span, bits, [LeafChange::REMOVE; 2]);
@@ -241,7 +241,7 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
     /// Returns the locks of the area and of its first page's alias, and the number of table pages that it takes to cut the alias
     /// out of the leaf that this is in. Most areas take no more. An attempt without them would only find out that it takes them.
     fn likely_needs(&self, sides: &Sides) -> (Cover, u64) {
-        let (g, own) = (self.live.caller.tables().geometry(), Hold::<P, LOCKS>::for_stores(sides.span));
+        let (g, own) = (self.live.tables().geometry(), Hold::<P, LOCKS>::for_stores(sides.span));
         let looked_up = self.live.read(|reader| {
             let first = reader.translate(Va(sides.span.first))?.0;
             let last = first + (sides.span.last - sides.span.first);
@@ -262,7 +262,8 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
 
     /// Returns true if the address space has the linear map, which the lower half has not.
     fn has_linear_map(&self) -> bool {
-        self.live.caller.tables().base() == linear_range(self.live.caller.tables().geometry()).0.0
+        let tables = self.live.tables();
+        tables.base() == linear_range(tables.geometry()).0.0
     }
 
     /// Changes the pages, and their aliases before or after them.
@@ -280,8 +281,8 @@ impl<'a, P: Platform, const LOCKS: usize> Aliased<'a, P, LOCKS> {
             // SAFETY: the caller's promise.
             return unsafe { self.live.protect(va, pages, change) };
         }
-        let Some(span) = self.live.caller.tables().span(va, pages)? else { return Ok(()) };
-        let tables = self.live.caller.tables();
+        let tables = self.live.tables();
+        let Some(span) = tables.span(va, pages)? else { return Ok(()) };
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         tables.may_change(change, va).and_then(|()| tables.may_change(follows, va))?;
         let sides = self.sides(span, 0, [tables.leaf_change(change), tables.leaf_change(follows)]);

@@ -81,7 +81,7 @@ impl<G: Form> Live<'_, G> {
         &mut self,
         regions: impl IntoIterator<Item = Region>,
     ) -> Result<Stats, CreateError> {
-        let tables = self.caller.tables();
+        let tables = self.tables();
         let regions = regions.into_iter().map(Region::that_stays);
         self.graft_regions((tables.geometry(), tables.half()), regions)
     }
@@ -95,7 +95,7 @@ impl<G: Form> Live<'_, G> {
         regions: impl Iterator<Item = Region>,
     ) -> Result<Stats, CreateError> {
         let Caller { platform, .. } = self.caller;
-        let attributes = self.caller.tables().table_attributes();
+        let attributes = self.tables().table_attributes();
         Ok(graft(self.caller, Tree::of_regions(platform, geometry, half, attributes, regions)?)?)
     }
 
@@ -169,19 +169,15 @@ fn touched_by(tables: &Tables, tree: &Tree) -> Span {
 
 /// Gives the root of a tree that was grafted back, or all of a tree that was not.
 #[inline(always)]
-fn settled<P: Memory + Hardware>(
-    platform: &P,
-    tree: Tree,
-    grafted: Result<(), GraftError>,
-) -> Result<Stats, GraftError> {
+fn settled(memory: &impl Memory, tree: Tree, grafted: Result<(), GraftError>) -> Result<Stats, GraftError> {
     match grafted {
         Ok(()) => {
             let stats = tree.stats();
-            platform.give(tree.into_root());
+            memory.give(tree.into_root());
             Ok(stats)
         }
         Err(error) => {
-            tree.discard(platform);
+            tree.discard(memory);
             Err(error)
         }
     }

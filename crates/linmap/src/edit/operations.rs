@@ -14,6 +14,7 @@ use crate::edit::one_leaf::in_one_hold;
 use crate::edit::reader::Reader;
 use crate::edit::reserve::Reserve;
 use crate::edit::split_to_pages::split_to_pages;
+use crate::edit::tables::Tables;
 use crate::edit::unmap::{trim, unmap, unmap_all};
 use crate::format::{Attributes, Change, ChangeFlags, LeafChange, MemoryType, Pa, Span, Unaligned, Va};
 use crate::plan::Leaves;
@@ -43,11 +44,16 @@ pub struct Live<'a, G: Form> {
 
 impl<G: Form> fmt::Debug for Live<'_, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.caller.tables().fmt(f)
+        self.tables().fmt(f)
     }
 }
 
 impl<G: Form> Live<'_, G> {
+    /// Returns what is known of the tables.
+    pub(crate) fn tables(&self) -> &Tables {
+        self.caller.tables()
+    }
+
     /// Changes the permissions of `pages` pages from `va` on, their validity, or both.
     ///
     /// Leaves within the range change in place. A leaf that is partly in the range is split first, which can happen at
@@ -66,7 +72,8 @@ impl<G: Form> Live<'_, G> {
     /// writable, nor uses pages that become invalid. The platform is that of the tables.
     #[inline]
     pub unsafe fn protect(&mut self, va: Va, pages: u64, change: Change) -> Result<(), ChangeError> {
-        begin::<G>(self.caller.platform, self.caller.owner, (va, pages), change, ChangeFlags::empty())
+        // SAFETY: the caller's promise.
+        unsafe { self.change(va, pages, change, ChangeFlags::empty()) }
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -83,13 +90,8 @@ impl<G: Form> Live<'_, G> {
     ///
     /// As for [`protect`](Self::protect). Another CPU uses pages that become valid as [`map`](Self::map) says.
     pub unsafe fn set_valid(&mut self, va: Va, pages: u64, valid: bool) -> Result<(), ChangeError> {
-        begin::<G>(
-            self.caller.platform,
-            self.caller.owner,
-            (va, pages),
-            Change::of_validity(valid),
-            ChangeFlags::empty(),
-        )
+        // SAFETY: the caller's promise.
+        unsafe { self.protect(va, pages, Change::of_validity(valid)) }
     }
 
     /// Gives `pages` pages from `va` on allocation tags, by [`MemoryType::NORMAL_TAGGED`], or takes them away, by
@@ -104,7 +106,7 @@ impl<G: Form> Live<'_, G> {
     ///
     /// The platform is that of the tables. The indices of MAIR_EL1 have the meaning that [`MemoryType::mair`] gives them.
     pub unsafe fn set_tagged(&mut self, va: Va, pages: u64, tagged: bool) -> Result<(), ChangeError> {
-        let tables = self.caller.tables();
+        let tables = self.tables();
         let Some(span) = tables.span(va, pages)? else { return Ok(()) };
         let wanted = if tagged { MemoryType::NORMAL_TAGGED } else { MemoryType::NORMAL };
         let set = Attributes::empty().of_type(wanted).bits();
@@ -158,7 +160,7 @@ impl<G: Form> Live<'_, G> {
         change: Change,
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
-        let tables = self.caller.tables();
+        let tables = self.tables();
         tables.may_change(change, pages.clone().next().unwrap_or(Va(tables.base())))?;
         let wanted = (tables.leaf_change_with(change, flags), flags.contains(ChangeFlags::LATER));
         change_ranges(self.caller, Ranges::of(tables.geometry().page_size(), pages), wanted)
@@ -175,7 +177,7 @@ impl<G: Form> Live<'_, G> {
     ///
     /// A range that is unaligned or outside the half.
     pub fn flush(&mut self, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.caller.tables().span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.tables().span(va, pages)? else { return Ok(()) };
         let (caller, reserve) = (self.caller, Reserve::new(self.caller.platform));
         G::flush(caller.owner, caller.platform, span, |cover| caller.editor(cover, &reserve));
         Ok(())
@@ -206,7 +208,7 @@ impl<G: Form> Live<'_, G> {
         oa: Pa,
         attributes: Attributes,
     ) -> Result<(), ChangeError> {
-        let leaves = self.caller.tables().leaves();
+        let leaves = self.tables().leaves();
         self.map_in((va, pages), (oa, attributes), leaves)
     }
 
@@ -221,7 +223,7 @@ impl<G: Form> Live<'_, G> {
         (oa, attributes): (Pa, Attributes),
         leaves: Leaves,
     ) -> Result<(), ChangeError> {
-        let (tables, g) = (self.caller.tables(), self.caller.tables().geometry());
+        let (tables, g) = (self.tables(), self.tables().geometry());
         let Some(span) = tables.owned_span(va, pages)? else { return Ok(()) };
         if oa.0 & (g.page_size() - 1) != 0 {
             return Err(ChangeError::Unaligned(Unaligned::Pa(oa)));
@@ -354,7 +356,7 @@ impl<G: Form> Live<'_, G> {
 
     /// Returns a range of this map, or `None` if it has no pages.
     fn owned(&self, (va, pages): Pages) -> Result<Option<Span>, ChangeError> {
-        self.caller.tables().owned_span(va, pages)
+        self.tables().owned_span(va, pages)
     }
 
     /// Calls `work` with a reader of the map, while others may change it ([`Sharing::read`](crate::Sharing::read)).

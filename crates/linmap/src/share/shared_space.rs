@@ -151,8 +151,7 @@ impl<const LOCKS: usize> Deref for SharedSpace<LOCKS> {
 }
 
 impl<P: Platform, const LOCKS: usize> Live<'_, Hold<'_, P, LOCKS>> {
-    /// Returns the same, for changes with a reason, by which the leaves that they split are counted
-    /// ([`SharedSpace::split_cost`]).
+    /// Sets the reason of the change that follows. The leaves that it splits are counted by it ([`SharedSpace::split_cost`]).
     ///
     /// ```
     /// # use linmap::host::HostMemory;

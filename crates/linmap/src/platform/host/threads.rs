@@ -44,7 +44,7 @@ impl<const LOCKS: usize, const HOLD: usize> Threads<LOCKS, HOLD> {
         Self { locks, readers: Readers::new(), waits: true }
     }
 
-    /// Returns the same hardware for callers that cannot wait: [`Sharing::wait`] returns false.
+    /// Makes this the hardware of callers that cannot wait: [`Sharing::wait`] returns false.
     #[must_use]
     pub const fn never_waits(self) -> Self {
         Self { waits: false, ..self }
