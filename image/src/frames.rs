@@ -10,7 +10,7 @@ use core::ops::Range;
 use kernel_plan::ranges::Ranges;
 use linmap::arch::Descriptor;
 use linmap::error::BuildError;
-use linmap::{Frame, Geometry, Half, Memory, Pa, Region, Slot, Tree, Va};
+use linmap::{Access, Frame, Geometry, Half, Memory, Pa, Region, Slot, Tree, Va};
 
 use self::scarce::{Scarcity, first, is_marked, marked, with_first};
 pub(crate) use self::together::Together;
@@ -251,7 +251,7 @@ unsafe impl Memory for Frames {
         self.page_size
     }
 
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {

@@ -4,7 +4,8 @@ use core::ptr::with_exposed_provenance_mut;
 
 use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::{
-    CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Reason, Sharing, Slot, Va,
+    Access, CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Reason, Sharing,
+    Slot, Va,
 };
 
 use crate::callbacks;
@@ -109,7 +110,7 @@ impl<T> Kernel<T> {
 // - `words` is that one page;
 // - there is one memory for each map.
 unsafe impl<T: NewTables> Memory for Kernel<T> {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::PlainButRoot;
 
     fn page_size(&self) -> u64 {
         self.geometry.page_size()
@@ -133,23 +134,26 @@ unsafe impl<T: NewTables> Memory for Kernel<T> {
     }
 
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
-        if !T::BY_LEVEL {
-            return work(self.slots(frame));
-        }
-        let (entries, level) = (self.new.pages(self.geometry).entries, i32::from(level.number()));
+        let (entries, number) = (self.new.pages(self.geometry).entries, i32::from(level.number()));
         // SAFETY: the page was allocated, and no other of this level is mapped, by the contract of this method.
-        let words = unsafe { callbacks::linmap_table_map(frame.pa().0, level) };
+        let words = unsafe {
+            if T::BY_LEVEL {
+                callbacks::linmap_table_map(frame.pa().0, number)
+            } else {
+                self.words(frame.pa())
+            }
+        };
         assert!(!words.is_null(), "linmap_table_map has returned no address");
         // SAFETY: the frame owns the page and is borrowed mutably; the kernel has mapped it.
         let result = work(unsafe { core::slice::from_raw_parts_mut(words, entries) });
-        // SAFETY: it was mapped above.
-        unsafe { callbacks::linmap_table_unmap(level) };
+        if T::BY_LEVEL {
+            // SAFETY: it was mapped above.
+            unsafe { callbacks::linmap_table_unmap(number) };
+        }
         result
     }
 
-    const STORES_ROOT: bool = true;
-
-    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: it is the live root, and has such an entry, by the caller's promise.
         unsafe { callbacks::linmap_root_set(slot.table.0, slot.index, new.0) };
     }

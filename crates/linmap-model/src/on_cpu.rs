@@ -6,7 +6,7 @@
 use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
-use linmap::arch::{Descriptor, Instruction, Tlbi};
+use linmap::arch::{Descriptor, Instruction, Level, Tlbi};
 use linmap::layout::Run;
 use linmap::{
     CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
@@ -103,7 +103,7 @@ impl<'m> OnCpu<'m> {
             return Pa(table);
         }
         let mut frame = self.take().expect("a table page for the empty table");
-        self.slots(&mut frame).fill(0);
+        self.with_slots(&mut frame, Level::PAGE, |slots| slots.fill(0));
         self.dsb(Dsb::Ishst);
         let table = frame.into_pa();
         self.model.lock().empty = Some(table.0);
@@ -113,7 +113,7 @@ impl<'m> OnCpu<'m> {
 
 // SAFETY:
 // - pages are handed out once until they are given back, aligned and of the geometry's size;
-// - `slots` is that page's words, and the frame is borrowed for as long;
+// - `with_slots` calls its closure with that page's words, and the frame is borrowed for as long;
 // - `load` and `store` are steps of the machine, one after another;
 // - no two memories of a process share an address (`Model::new`), and those of no table page of this machine
 //   are refused, by a panic.
@@ -152,12 +152,13 @@ unsafe impl Memory for OnCpu<'_> {
         self.model.report(result);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+    fn with_slots<R>(&self, frame: &mut Frame, _: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
         let mut inner = self.model.lock();
         let page = self.model.page(&inner, frame.pa().0);
         inner.plain.insert(frame.pa().0, (self.cpu, thread::current().id()));
+        drop(inner);
         // SAFETY: the frame is borrowed mutably, so that this is the only reference to its page.
-        unsafe { &mut *page }
+        work(unsafe { &mut *page })
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use linmap::arch::Descriptor;
+use linmap::arch::{Descriptor, Level};
 use linmap::host::HostMemory;
 use linmap::{Frame, Geometry, Granule, Memory, OaFormat, Slot};
 use linmap_model::{Core, Event, Model, OnCpu, Setup, Tlb};
@@ -34,7 +34,7 @@ fn refusal<R>(what: impl FnOnce() -> R) -> String {
 fn refuses(memory: &impl Memory, take: impl Fn() -> Frame, says: &str) {
     let slot = |frame: &Frame| Slot { table: frame.pa(), index: 0 };
     let all = [
-        refusal(|| memory.slots(&mut take()).len()),
+        refusal(|| memory.with_slots(&mut take(), Level::PAGE, |slots| slots.len())),
         refusal(|| memory.give(take())),
         // SAFETY: none that could be kept: this is what must be refused.
         refusal(|| unsafe { memory.load(slot(&take())) }),

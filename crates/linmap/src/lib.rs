@@ -107,7 +107,7 @@ pub use platform::arm64;
 #[cfg(feature = "std")]
 pub use platform::host;
 pub use platform::{
-    CannotPark, Combined, Dsb, EntryUpdate, Frame, Hardware, Memory, OffsetMemory, Platform, Promise,
+    Access, CannotPark, Combined, Dsb, EntryUpdate, Frame, Hardware, Memory, OffsetMemory, Platform, Promise,
     Readers, Reason, Section, Sharing, Slot, Unshared, WithReaders,
 };
 pub use share::{BlankSpace, Hold, SharedSpace};

@@ -1,6 +1,7 @@
 //! All running CPUs at work: jobs reach them, they see the same memory, and they change the map one at a time.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use linmap::arch::Level;
 
 use linmap::error::ChangeError;
 use linmap::{Attributes, Memory, Stats, Va};
@@ -90,7 +91,7 @@ impl Work<'_> {
         let platform = self.system.platform();
         let mut frame = frames.take().ok_or(ChangeError::OutOfFrames { taken: 0 })?;
         let value = round << 16u32 | cpu as u64;
-        frames.slots(&mut frame)[0] = value;
+        frames.with_slots(&mut frame, Level::PAGE, |slots| slots[0] = value);
         let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();
         let va = Va(area + cpu as u64 * geometry.page_size());
         // SAFETY: the frame is this CPU's, of the linear map's memory type, and so is the address.

@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 
 use arrayvec::ArrayVec;
-use linmap::{Frame, Memory, Pa};
+use linmap::{Access, Frame, Memory, Pa};
 
 use super::Frames;
 
@@ -35,7 +35,7 @@ impl<'f> Together<'f> {
 // SAFETY: all pages are those of the frame source, which keeps its promises. One that there is no room to note is not handed
 // out.
 unsafe impl Memory for Together<'_> {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {

@@ -6,6 +6,7 @@
 
 use core::arch::asm;
 use core::mem::offset_of;
+use linmap::arch::Level;
 
 use aarch64_cpu::asm::sev;
 use linmap::cpu::Features;
@@ -77,7 +78,7 @@ impl Exchange {
     /// Makes an empty slot; none if there is no memory.
     pub(super) fn new(frames: &Frames, by_psci: bool) -> Option<Self> {
         let mut page = frames.take()?;
-        frames.slots(&mut page).fill(0);
+        frames.with_slots(&mut page, Level::PAGE, |slots| slots.fill(0));
         let at = core::ptr::with_exposed_provenance_mut(frames.reach().va(page.pa()).0 as usize);
         let slot = Self { page, at, by_psci };
         clean_and_invalidate(at);

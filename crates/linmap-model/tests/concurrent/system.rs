@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use linmap::arch::{Descriptor, Tlbi};
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::{
     CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
@@ -292,8 +292,8 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
         self.on.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.on.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.on.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use linmap::arch::{Descriptor, Tlbi};
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::{
     CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
@@ -50,8 +50,8 @@ unsafe impl<const LOCKS: usize> Memory for ManyLocks<'_, LOCKS> {
         self.on.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.on.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.on.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

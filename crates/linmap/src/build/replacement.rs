@@ -3,6 +3,8 @@
 //! A table is filled with the leaf's content, in contiguous runs where possible. Then the part that changes is changed.
 //! So its neighbours keep the largest leaves that remain possible.
 
+use core::ops::ControlFlow;
+
 use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
 use crate::build::fill;
@@ -69,11 +71,12 @@ impl<M: Memory> Replacement<'_, M> {
     fn table(&self, old: Descriptor, table: &Table) -> Option<Descriptor> {
         let above = table.level.down(-1);
         let mut frame = self.memory.take()?;
-        let slots = self.memory.slots(&mut frame);
-        let part = Part::of(self.span, table, slots.len());
-        if !self.fill(table, slots, old.child(above, false), &part) {
-            self.change(table, slots, &part);
-        }
+        self.memory.with_slots(&mut frame, table.level, |slots| {
+            let part = Part::of(self.span, table, slots.len());
+            if !self.fill(table, slots, old.child(above, false), &part) {
+                self.change(table, slots, &part);
+            }
+        });
         self.count(|counters| counters.table());
         Some(Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above)))
     }
@@ -130,34 +133,49 @@ impl<M: Memory> Replacement<'_, M> {
     /// Splits leaves and runs from a table down, as far as `at` is not at a boundary of those that contain `within`. Returns the last
     /// address up to which nothing is left to split, or `None` if tables are missing.
     #[inline(never)]
-    fn cut(&self, mut link: Descriptor, mut table: Table, (within, at): (u64, u64)) -> Option<u64> {
-        let g = self.geometry;
+    fn cut(&self, mut link: Descriptor, mut table: Table, ends: (u64, u64)) -> Option<u64> {
         loop {
             // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
-            let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
-            let slots = self.memory.slots(&mut frame);
-            let (index, members) = (table.index_of(within), g.contiguous_entries(table.level));
-            let run = &mut slots[index & !(members - 1)..][..members];
-            if at & (((members as u64) << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
-                let members = dissolve(run) as i64;
-                self.count(|counters| counters.dissolved(table.level, members));
+            let mut frame = unsafe { Frame::from_pa(link.next_table(self.geometry)) };
+            let step =
+                self.memory.with_slots(&mut frame, table.level, |slots| self.cut_in(slots, &table, ends));
+            match step? {
+                ControlFlow::Break(last) => return Some(last),
+                ControlFlow::Continue(below) => (link, table) = below,
             }
-            if at & ((1 << table.shift) - 1) == 0 {
-                return Some(within);
-            }
-            let (entry, below) = (Descriptor(slots[index]), table.offline(table.va(index), g));
-            link = entry;
-            if !entry.is_table(table.level) {
-                let new = self.table(entry, &below)?;
-                slots[index] = new.0;
-                self.count(|counters| counters.leaves(table.level, false, -1));
-                if below.level == Level::PAGE {
-                    return Some(table.span_of(index).last);
-                }
-                link = new;
-            }
-            table = below;
         }
+    }
+
+    /// Splits the leaf or dissolves the run of one table as [`cut`](Self::cut) does. Goes on with the table below, or ends with the last
+    /// address. Returns `None` if tables are missing.
+    #[inline(always)]
+    fn cut_in(
+        &self,
+        slots: &mut [u64],
+        table: &Table,
+        (within, at): (u64, u64),
+    ) -> Option<ControlFlow<u64, (Descriptor, Table)>> {
+        let g = self.geometry;
+        let (index, members) = (table.index_of(within), g.contiguous_entries(table.level));
+        let run = &mut slots[index & !(members - 1)..][..members];
+        if at & (((members as u64) << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
+            let members = dissolve(run) as i64;
+            self.count(|counters| counters.dissolved(table.level, members));
+        }
+        if at & ((1 << table.shift) - 1) == 0 {
+            return Some(ControlFlow::Break(within));
+        }
+        let (entry, below) = (Descriptor(slots[index]), table.offline(table.va(index), g));
+        if entry.is_table(table.level) {
+            return Some(ControlFlow::Continue((entry, below)));
+        }
+        let link = self.table(entry, &below)?;
+        slots[index] = link.0;
+        self.count(|counters| counters.leaves(table.level, false, -1));
+        if below.level == Level::PAGE {
+            return Some(ControlFlow::Break(table.span_of(index).last));
+        }
+        Some(ControlFlow::Continue((link, below)))
     }
 
     /// Fills a new table with the leaf's content, starting with the entry `first`: in runs, except for runs that are

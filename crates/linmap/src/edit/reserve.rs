@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use crate::build::OutOfFrames;
 use crate::edit::error::ChangeError;
-use crate::format::Pa;
+use crate::format::{Level, Pa};
 use crate::platform::{
     Frame, Hardware, Memory, Platform, Sharing, leave_to_hardware, leave_to_memory, leave_to_sharing,
 };
@@ -72,7 +72,7 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
         // SAFETY: the list owns the frame, whose address is stored only here or in another frame of the list.
         let mut frame = unsafe { Frame::from_pa(self.head.get()) };
         if left != 0 {
-            self.head.set(Pa(self.memory.slots(&mut frame)[0]));
+            self.head.set(Pa(self.memory.with_slots(&mut frame, Level::PAGE, |slots| slots[0])));
         }
         self.count.set(left);
         Some(frame)
@@ -81,7 +81,7 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
     #[inline]
     fn give(&self, mut frame: Frame) {
         if self.count.get() != 0 {
-            self.memory.slots(&mut frame)[0] = self.head.get().0;
+            self.memory.with_slots(&mut frame, Level::PAGE, |slots| slots[0] = self.head.get().0);
         }
         self.head.set(frame.into_pa());
         self.count.set(self.count.get() + 1);

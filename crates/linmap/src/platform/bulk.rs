@@ -165,7 +165,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::format::{Geometry, Granule, OaFormat};
+    use crate::format::{Geometry, Granule, Level, OaFormat};
     use crate::platform::Memory;
     use crate::platform::host::HostMemory;
     use test_support::prelude::*;
@@ -175,14 +175,14 @@ mod tests {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
         let memory = HostMemory::new(g, 1);
         let mut frame = memory.take().expect("a page");
-        memory.slots(&mut frame)[..entries.len()].copy_from_slice(entries);
+        memory.with_slots(&mut frame, Level::PAGE, |slots| slots[..entries.len()].copy_from_slice(entries));
         // SAFETY: the page is this function's, and no CPU uses it as a table.
         let slots = unsafe {
             let slots = Slots::new(&memory, (frame.pa(), Slots::words(&memory, frame.pa())));
             SlotsMut::new(slots, false)
         };
         let result = work(slots);
-        let after = memory.slots(&mut frame)[..entries.len()].to_vec();
+        let after = memory.with_slots(&mut frame, Level::PAGE, |slots| slots[..entries.len()].to_vec());
         memory.give(frame);
         (result, after)
     }

@@ -2,6 +2,7 @@
 
 use crate::format::{Descriptor, Pa};
 use crate::platform::memory::{Memory, Slot};
+use crate::platform::slots::{Slots, SlotsMut};
 
 /// Adjacent entries of one live table, and their change: some bits are cleared, then some set.
 ///
@@ -68,8 +69,8 @@ impl EntryUpdate {
         self.set
     }
 
-    /// Returns true if the entries are in the root, whose entries have a way of their own in some memories
-    /// ([`Memory::store_root`]).
+    /// Returns true if the entries are in the root, whose entries some memories store in a way of their own
+    /// ([`Access::PlainButRoot`](crate::Access::PlainButRoot)).
     pub const fn in_root(&self) -> bool {
         self.in_root
     }
@@ -114,17 +115,13 @@ impl EntryUpdate {
     /// so has the one that is read. Nothing else stores to them meanwhile. The translations after the update are those
     /// that the author of the update intended.
     pub unsafe fn carry_out<M: Memory>(&self, memory: &M) {
+        // SAFETY: both are tables of this memory with these entries, by the caller's promise, who expects the change.
+        let (from, to) = unsafe {
+            let slots = |table| Slots::new(memory, (table, Slots::words(memory, table)));
+            (slots(self.from), SlotsMut::new(slots(self.slot.table), self.in_root))
+        };
         for index in self.slot.index..self.slot.index + self.count {
-            let (slot, from) = (Slot { index, ..self.slot }, Slot { table: self.from, index });
-            // SAFETY: the caller's promise.
-            unsafe {
-                let new = self.of(memory.load(from));
-                if M::STORES_ROOT && self.in_root {
-                    memory.store_root(slot, new);
-                } else {
-                    memory.store(slot, new);
-                }
-            }
+            to.store(index, self.of(from.load(index)));
         }
     }
 }

@@ -63,6 +63,33 @@ pub struct Slot {
     pub index: usize,
 }
 
+/// How the library reaches the entries of live tables in a [`Memory`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Each by a call of [`load`](Memory::load) or [`store`](Memory::store).
+    Calls,
+    /// At the address that [`words`](Memory::words) returns: the pages are plain memory there.
+    Plain,
+    /// At that address, but entries of a root are stored by [`store`](Memory::store): for example because it is mapped read-only there.
+    PlainButRoot,
+}
+
+impl Access {
+    /// Returns true if entries are loaded at the address of their table.
+    pub(crate) const fn is_plain(self) -> bool {
+        !matches!(self, Self::Calls)
+    }
+
+    /// Returns true if an entry is stored by a call.
+    pub(crate) const fn stores_by_call(self, in_root: bool) -> bool {
+        match self {
+            Self::Calls => true,
+            Self::Plain => false,
+            Self::PlainButRoot => in_root,
+        }
+    }
+}
+
 /// The platform's memory for tables.
 ///
 /// # Safety
@@ -72,29 +99,15 @@ pub struct Slot {
 /// - a frame from [`take`](Self::take) is a whole page of [`page_size`](Self::page_size) bytes, aligned to that, and
 ///   stays reachable, exclusive and unmoved until it is given back;
 /// - the page size never changes;
-/// - [`slots`](Self::slots) is the entire memory of that page, 8 bytes an entry, and nothing else, and
-///   [`with_slots`](Self::with_slots) calls its closure once, with the same entries;
-/// - [`load`](Self::load), [`store`](Self::store) and [`store_root`](Self::store_root) are single 64-bit single-copy
-///   atomic accesses, not torn, repeated or left out;
-/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
-///   and nothing else, and permits such accesses until the page is given back;
+/// - [`with_slots`](Self::with_slots) calls its closure once, with the entire memory of that page, 8 bytes an entry, and nothing else;
+/// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not torn, repeated or left out;
+/// - where [`ACCESS`](Self::ACCESS) is not [`Calls`](Access::Calls), [`words`](Self::words) is the entire memory of that page, 8 bytes
+///   an entry, and nothing else, and permits such accesses until the page is given back;
 /// - where there is more than one memory, each panics if it is passed a page of another.
 pub unsafe trait Memory {
-    /// True if live tables are plain memory at the address that [`words`](Self::words) returns. The library then
-    /// accesses the entries directly, instead of through [`load`](Self::load) and [`store`](Self::store), which would
-    /// look up the table each time. An implementation need not provide [`slots`](Self::slots), [`load`](Self::load) and
-    /// [`store`](Self::store) then.
-    const PLAIN: bool = false;
-
-    /// Returns the address of the entries of a page, where pages are [`PLAIN`](Self::PLAIN) memory.
-    ///
-    /// # Safety
-    ///
-    /// The table is a page of this memory that has not been given back.
-    unsafe fn words(&self, table: Pa) -> *mut u64 {
-        _ = table;
-        core::ptr::null_mut()
-    }
+    /// How entries of live tables are reached. A memory of [`Plain`](Access::Plain) pages provides [`words`](Self::words), and need not
+    /// provide [`with_slots`](Self::with_slots), [`load`](Self::load) and [`store`](Self::store). Others provide these three.
+    const ACCESS: Access = Access::Calls;
 
     /// Returns the size of its table pages in bytes. A tree is built only for a geometry with pages of that size.
     fn page_size(&self) -> u64;
@@ -105,39 +118,28 @@ pub unsafe trait Memory {
     /// Takes back a page from [`take`](Self::take) that walkers can no longer reach.
     fn give(&self, frame: Frame);
 
-    /// Returns the entries of a page that no walker can reach.
-    #[inline]
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a page is reached: `slots`") };
-        let entries = self.page_size() as usize / size_of::<u64>();
-        // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain. Any bits are a valid `u64`.
-        unsafe { core::slice::from_raw_parts_mut(self.words(frame.pa()), entries) }
+    /// Returns the address of the entries of a page of plain memory.
+    ///
+    /// # Safety
+    ///
+    /// The table is a page of this memory that has not been given back.
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        _ = table;
+        core::ptr::null_mut()
     }
 
     /// Calls `work` with the entries of a page that no walker can reach, and that is or will be a table at `level`.
     ///
-    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::Live::create) reach pages by this alone, several times for a page, which
-    /// keeps its entries in between. Calls may be nested within it for tables of the next level, but never for two tables of one level.
-    /// So a platform that can map one page of each level, such as a fixmap, maps it here and unmaps it when `work` has returned.
-    /// The default is [`slots`](Self::slots).
+    /// A page is reached several times and keeps its entries in between. Calls may be nested within this one for tables of lower
+    /// levels, but never for two tables of one level. So a platform that can map one page of each level, such as a fixmap, maps it
+    /// here and unmaps it when `work` has returned. A page that is no table yet is reached as one of the last level.
     #[inline(always)]
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        const { assert!(Self::ACCESS.is_plain(), "a memory with calls says how a page is reached: `with_slots`") };
         _ = level;
-        work(self.slots(frame))
-    }
-
-    /// True if entries of a root are stored through [`store_root`](Self::store_root), for example because the root is
-    /// mapped read-only where [`words`](Self::words) has it.
-    const STORES_ROOT: bool = false;
-
-    /// Replaces the descriptor in a slot of a live root, where [`STORES_ROOT`](Self::STORES_ROOT) is true.
-    ///
-    /// # Safety
-    ///
-    /// As for [`store`](Self::store).
-    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: the caller's promise.
-        unsafe { self.store(slot, new) }
+        let entries = self.page_size() as usize / size_of::<u64>();
+        // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain. Any bits are a valid `u64`.
+        work(unsafe { core::slice::from_raw_parts_mut(self.words(frame.pa()), entries) })
     }
 
     /// Returns the descriptor in a slot of a live table.
@@ -148,18 +150,24 @@ pub unsafe trait Memory {
     /// [`EntryUpdate::from`](crate::EntryUpdate::from) is a frame that nobody else accesses meanwhile. It has a slot with that
     /// index.
     unsafe fn load(&self, slot: Slot) -> Descriptor {
-        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is read: `load`") };
+        const { assert!(Self::ACCESS.is_plain(), "a memory with calls says how a descriptor is read: `load`") };
         // SAFETY: the table is live and has such a slot, by the caller's promise, and its memory is plain.
         Descriptor(unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.load(FOLLOWED))
     }
 
-    /// Replaces the descriptor in a slot of a live table.
+    /// Replaces the descriptor in a slot of a live table, of a root alone where [`ACCESS`](Self::ACCESS) is
+    /// [`PlainButRoot`](Access::PlainButRoot).
     ///
     /// # Safety
     ///
     /// As for [`load`](Self::load). The users of the addresses that the slot translates must expect the change.
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is written: `store`") };
+        const {
+            assert!(
+                matches!(Self::ACCESS, Access::Plain),
+                "a memory that is not plain says how a descriptor is written: `store`"
+            );
+        };
         // SAFETY: as for `load`.
         unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.store(new.0, LEADING);
     }
@@ -169,16 +177,10 @@ pub unsafe trait Memory {
 /// goes here, so that no wrapper falls back to its default.
 macro_rules! leave_to_memory {
     ($below:ty, $self:ident => $memory:expr) => {
-        const PLAIN: bool = <$below>::PLAIN;
-        const STORES_ROOT: bool = <$below>::STORES_ROOT;
+        const ACCESS: $crate::platform::Access = <$below>::ACCESS;
 
         fn page_size(&$self) -> u64 {
             $memory.page_size()
-        }
-
-        #[inline]
-        fn slots<'f>(&$self, frame: &'f mut $crate::platform::Frame) -> &'f mut [u64] {
-            $memory.slots(frame)
         }
 
         #[inline]
@@ -199,12 +201,7 @@ macro_rules! leave_to_memory {
             unsafe { $memory.store(slot, new) }
         }
 
-        #[inline]
-        unsafe fn store_root(&$self, slot: $crate::platform::Slot, new: $crate::format::Descriptor) {
-            // SAFETY: the caller's promise.
-            unsafe { $memory.store_root(slot, new) }
-        }
-
+        #[inline(always)]
         fn with_slots<R>(
             &$self,
             frame: &mut $crate::platform::Frame,

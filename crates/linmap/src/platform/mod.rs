@@ -32,7 +32,7 @@ pub use features::Features;
 pub(crate) use hardware::leave_to_hardware;
 pub use hardware::{CannotPark, Dsb, Hardware, Promise};
 pub(crate) use memory::leave_to_memory;
-pub use memory::{Frame, Memory, Slot};
+pub use memory::{Access, Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
 pub use readers::{Readers, Section};

@@ -6,7 +6,7 @@ use core::ops::Range;
 use lock_api::{GuardNoSend, RawMutex};
 
 use crate::format::{Geometry, Pa};
-use crate::platform::{Frame, Memory};
+use crate::platform::{Access, Frame, Memory};
 
 /// A supply of table pages in RAM that is accessible at its physical address plus an offset.
 ///
@@ -149,7 +149,7 @@ impl<L: RawMutex> OffsetMemory<L> {
 //   it is taken, and in none until it is given back;
 // - `words` is that one page, which is plain memory at the offset that `new` was given. Pages out of reach are refused.
 unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     fn page_size(&self) -> u64 {
         1 << self.page_shift

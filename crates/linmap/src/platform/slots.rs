@@ -61,12 +61,12 @@ impl<'m, M: Memory> Slots<'m, M> {
     #[inline(always)]
     pub(crate) unsafe fn words(memory: &M, table: Pa) -> *mut u64 {
         // SAFETY: the caller's promise.
-        if M::PLAIN { unsafe { memory.words(table) } } else { core::ptr::null_mut() }
+        if M::ACCESS.is_plain() { unsafe { memory.words(table) } } else { core::ptr::null_mut() }
     }
 
     #[inline(always)]
     pub(crate) fn load(&self, index: usize) -> Descriptor {
-        if M::PLAIN {
+        if M::ACCESS.is_plain() {
             // SAFETY: the table is live, as the creator of this value promised, and its memory plain.
             return Descriptor(unsafe { AtomicU64::from_ptr(self.words.add(index)) }.load(FOLLOWED));
         }
@@ -77,7 +77,7 @@ impl<'m, M: Memory> Slots<'m, M> {
     /// Loads eight adjacent entries.
     #[inline(always)]
     pub(crate) fn load_eight(&self, index: usize) -> [Descriptor; 8] {
-        if M::PLAIN {
+        if M::ACCESS.is_plain() {
             // SAFETY: as for `load`, and there are eight.
             return unsafe { load_eight(self.words.add(index)) }.map(Descriptor);
         }
@@ -103,31 +103,27 @@ impl<'m, M: Memory> SlotsMut<'m, M> {
 
     #[inline(always)]
     pub(crate) fn store(&self, index: usize, new: Descriptor) {
-        if self.is_stored_as_root() {
-            // SAFETY: as below.
-            return unsafe { self.memory.store_root(self.slot(index), new) };
-        }
-        if M::PLAIN {
+        if self.stores_by_call() {
             // SAFETY: as for `load`. The users of the addresses expect it, as the creator of this value promised.
-            return unsafe { AtomicU64::from_ptr(self.words.add(index)) }.store(new.0, LEADING);
+            return unsafe { self.memory.store(self.slot(index), new) };
         }
-        // SAFETY: as above.
-        unsafe { self.memory.store(self.slot(index), new) }
+        // SAFETY: as above, and the memory is plain.
+        unsafe { AtomicU64::from_ptr(self.words.add(index)) }.store(new.0, LEADING);
     }
 
     /// Stores eight adjacent entries.
     #[inline(always)]
     pub(crate) fn store_eight(&self, index: usize, new: [Descriptor; 8]) {
-        if M::PLAIN && !self.is_stored_as_root() {
+        if !self.stores_by_call() {
             // SAFETY: as for `load_eight` and `store`.
             return unsafe { store_eight(self.words.add(index), new.map(|new| new.0)) };
         }
         (0..8).for_each(|n| self.store(index + n, new[n]));
     }
 
-    /// Returns true if the entries are stored by [`Memory::store_root`].
+    /// Returns true if the entries are stored by [`Memory::store`].
     #[inline(always)]
-    const fn is_stored_as_root(&self) -> bool {
-        M::STORES_ROOT && self.is_root
+    const fn stores_by_call(&self) -> bool {
+        M::ACCESS.stores_by_call(self.is_root)
     }
 }

@@ -134,7 +134,9 @@ impl<'a, G: Guard> Copy<'a, G> {
         while index <= last && to[index] == Descriptor::HOLE.0 && (self.left >= cost || !self.begun) {
             let Some(mut frame) = memory.take() else { break };
             let first_page = page.0.wrapping_add((index as u64) << table.shift);
-            fill::series(&mut memory.slots(&mut frame)[..pages], first_page, 1 << page_shift);
+            memory.with_slots(&mut frame, Level::PAGE, |slots| {
+                fill::series(&mut slots[..pages], first_page, 1 << page_shift);
+            });
             to[index] = Descriptor::link(frame.into_pa(), g).with_attributes_of(link).0;
             self.left = self.left.saturating_sub(cost);
             self.begun = true;
@@ -240,12 +242,14 @@ impl<'a, G: Guard> Copy<'a, G> {
         self.left = self.left.saturating_sub(cost);
         self.begun |= cost != 0;
         let mut frame = self.open(from, (to, index))?;
-        let slots = &mut self.editor.platform.slots(&mut frame)[..1 << g.index_bits()];
-        if level != Level::PAGE {
-            return self.table(from, slots, span);
-        }
-        self.reaches(from.table.span_of(part.end - 1));
-        self.pages(from, slots, part, new).map(|()| None)
+        self.editor.platform.with_slots(&mut frame, level, |slots| {
+            let slots = &mut slots[..1 << g.index_bits()];
+            if level != Level::PAGE {
+                return self.table(from, slots, span);
+            }
+            self.reaches(from.table.span_of(part.end - 1));
+            self.pages(from, slots, part, new).map(|()| None)
+        })
     }
 
     /// Returns the table that an entry of the second tree points to, and makes one if there is none.
@@ -261,13 +265,16 @@ impl<'a, G: Guard> Copy<'a, G> {
         }
         let mut frame = memory.take().ok_or_else(|| OutOfFrames(self.counters.tables()))?;
         self.counters.table();
-        let slots = &mut memory.slots(&mut frame)[..1 << g.index_bits()];
-        if level != Level::PAGE && now.is_leaf(g, above) {
-            // A leaf that kept its size until now. Its parts outside the span do not change.
-            fill::series(slots, now.child(above, false).0, 1 << from.table.shift);
-            self.counters.leaves(level, false, slots.len() as i64);
-        } else if level != Level::PAGE {
-            fill::holes(slots);
+        if level != Level::PAGE {
+            memory.with_slots(&mut frame, level, |slots| {
+                let slots = &mut slots[..1 << g.index_bits()];
+                if !now.is_leaf(g, above) {
+                    return fill::holes(slots);
+                }
+                // A leaf that kept its size until now. Its parts outside the span do not change.
+                fill::series(slots, now.child(above, false).0, 1 << from.table.shift);
+                self.counters.leaves(level, false, slots.len() as i64);
+            });
         }
         let (pa, link) = (frame.pa(), Descriptor::link(frame.into_pa(), g).with_attributes_of(from.link));
         if now.is_leaf(g, above) {

@@ -14,7 +14,7 @@ use core::ops::Range;
 
 use crate::build::{Counters, FILLED, OutOfFrames, fill, give_back};
 use crate::edit::{AdoptError, Call, Caller, ChangeError, Cover, Editor, GIGABYTE, Guard, Live, retire};
-use crate::format::{Descriptor, Level, Pa, Span, Va};
+use crate::format::{Descriptor, Geometry, Level, Pa, Span, Va};
 use crate::plan::{Policy, Stats};
 use crate::platform::{CannotPark, EntryUpdate, Frame, Hardware, Memory, Platform, with_locks};
 use crate::repaint::copy::{Copy, Detached};
@@ -115,7 +115,7 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         let is_fixed = caller.tables().is_root_fixed();
         let mut old = if is_fixed { platform.take() } else { None };
         match &mut old {
-            Some(old) => fill::holes(platform.slots(old)),
+            Some(old) => platform.with_slots(old, caller.tables().geometry().root(), fill::holes),
             None if is_fixed => {
                 platform.give(root);
                 return Err(OutOfFrames(1).into());
@@ -125,7 +125,7 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         let (call, counters) = (Call::new(caller), Counters::new());
         let mut repaint = Self { call, range, keep, root, old, counters, holds: 0, claim: None, detached };
         repaint.counters.table();
-        fill::holes(repaint.slots());
+        repaint.with_slots(fill::holes);
         let entries = repaint.entries();
         match repaint.until_switched() {
             Ok(old) => {
@@ -153,10 +153,9 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         }
     }
 
-    /// Returns the entries of the second root.
-    fn slots(&mut self) -> &mut [u64] {
-        let g = self.call.tables().geometry();
-        &mut self.call.platform.slots(&mut self.root)[..g.entries(g.root())]
+    /// Calls `work` with the entries of the second root.
+    fn with_slots<R>(&mut self, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        of_root(self.call.platform, &mut self.root, self.call.tables().geometry(), work)
     }
 
     /// Copies until nothing is left to copy, and switches. Returns the old root.
@@ -252,10 +251,10 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         let most = ((FILLED * P::HOLD) >> g.index_bits()) as u64 + u64::from(g.levels());
         // The hold goes as far as those that there are suffice.
         _ = call.reserve.fill(most.min(Self::MOST_FRAMES));
-        let slots = &mut platform.slots(root)[..g.entries(g.root())];
         let editor = call.editor(Cover::one(lock));
         let mut copy = Copy::new(&editor, keep, counters, detached);
-        let result = with_locks(platform, 1 << lock, || work(&mut copy, slots));
+        let result =
+            of_root(platform, root, g, |slots| with_locks(platform, 1 << lock, || work(&mut copy, slots)));
         let starved = copy.starved;
         detached.give_back(platform, g, counters);
         if starved && call.reserve.fill(1).is_err() {
@@ -313,13 +312,15 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         let g = self.call.tables().geometry();
         let entries = self.entries();
         let platform = self.call.platform;
-        for entry in self.slots()[entries].iter().map(|&bits| Descriptor(bits)) {
-            if entry.is_table(g.root()) {
-                // SAFETY: no walker reaches the second tree, which owned the table.
-                let table = unsafe { Frame::from_pa(entry.next_table(g)) };
-                give_back(platform, g, g.root().next(), table, &mut |_, _| {});
+        self.with_slots(|slots| {
+            for entry in slots[entries].iter().map(|&bits| Descriptor(bits)) {
+                if entry.is_table(g.root()) {
+                    // SAFETY: no walker reaches the second tree, which owned the table.
+                    let table = unsafe { Frame::from_pa(entry.next_table(g)) };
+                    give_back(platform, g, g.root().next(), table, &mut |_, _| {});
+                }
             }
-        }
+        });
     }
 
     /// Returns the entries of the root that are in the range.
@@ -328,6 +329,12 @@ impl<'a, 'c, P: Platform, const LOCKS: usize> Repaint<'a, 'c, P, LOCKS> {
         let index = |va: u64| ((va - tables.base()) >> tables.root_shift()) as usize;
         index(self.range.first)..index(self.range.last) + 1
     }
+}
+
+/// Calls `work` with the entries of a root that no walker reaches.
+#[inline(always)]
+fn of_root<M: Memory, R>(memory: &M, root: &mut Frame, g: Geometry, work: impl FnOnce(&mut [u64]) -> R) -> R {
+    memory.with_slots(root, g.root(), |slots| work(&mut slots[..g.entries(g.root())]))
 }
 
 /// Lets all CPUs load the second root, which has the entries outside the range of the repaint in common with the first.
@@ -342,10 +349,11 @@ fn load_root<G: Guard>(
     entries: Range<usize>,
 ) -> Result<Pa, CannotPark> {
     let (g, live, pa) = (editor.geometry, editor.root(), root.pa());
-    let slots = &mut editor.platform.slots(root)[..g.entries(g.root())];
-    for index in (0..entries.start).chain(entries.end..slots.len()) {
-        slots[index] = editor.load(&live, index).0;
-    }
+    of_root(editor.platform, root, g, |slots| {
+        for index in (0..entries.start).chain(entries.end..slots.len()) {
+            slots[index] = editor.load(&live, index).0;
+        }
+    });
     editor.publish_barrier();
     // SAFETY: walkers see all of the second tree after the barrier. It is complete, and all locks are held.
     unsafe { editor.platform.park(editor.platform, pa, &[]) }?;
@@ -363,19 +371,22 @@ fn store_entries<G: Guard>(
     (root, old): (&mut Frame, &mut Frame),
     entries: Range<usize>,
 ) -> Result<Pa, CannotPark> {
-    let (live, platform, of_old) = (editor.root(), editor.platform, old.pa());
-    let (new, old) = (platform.slots(root), platform.slots(old));
+    let (g, live, platform) = (editor.geometry, editor.root(), editor.platform);
     // The CPUs may have parked already: most entries are holes, which are passed over as fast as possible.
-    let is_used = |&index: &usize| new[index] | editor.load(&live, index).0 != 0;
-    let last = entries.clone().rfind(is_used);
-    let used = last.and_then(|last| Some(entries.clone().find(is_used)?..last + 1));
-    for index in used.clone().unwrap_or(0..0) {
-        old[index] = editor.load(&live, index).0;
-    }
+    let used = of_root(platform, root, g, |new| {
+        let is_used = |&index: &usize| new[index] | editor.load(&live, index).0 != 0;
+        let last = entries.clone().rfind(is_used)?;
+        Some(entries.clone().find(is_used)?..last + 1)
+    });
+    of_root(platform, old, g, |old| {
+        for index in used.clone().unwrap_or(0..0) {
+            old[index] = editor.load(&live, index).0;
+        }
+    });
     editor.publish_barrier();
     let update = used.map(|used| EntryUpdate::copy(live.pa, root.pa(), used.start, used.len()));
     // SAFETY: the root of the live tree gets entries of the second one, which is complete and which walkers see after the barrier.
     // All locks are held.
     unsafe { platform.park(platform, live.pa, update.as_slice()) }?;
-    Ok(of_old)
+    Ok(old.pa())
 }

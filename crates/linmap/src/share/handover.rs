@@ -55,7 +55,7 @@ impl SharedSpace {
     /// is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](crate::Tables::set_policy) changes it.
     ///
     /// Where the root is not writable by its usual address, the memory stores its entries in its own way
-    /// ([`Memory::store_root`]).
+    /// ([`Access::PlainButRoot`](crate::Access::PlainButRoot)).
     ///
     /// # Errors
     ///

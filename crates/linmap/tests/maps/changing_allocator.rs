@@ -8,8 +8,8 @@ use linmap::arch::Entry;
 use linmap::host::{SharedMemory, Threads};
 use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa, Policy,
-    Rodata, SharedSpace, Tree, Va,
+    Access, Aliased, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
+    Policy, Rodata, SharedSpace, Tree, Va,
 };
 
 /// Table pages. Whenever one is taken or given back, something is done first.
@@ -28,7 +28,7 @@ impl Changing<'_> {
 
 // SAFETY: pages and words are those of the memory below.
 unsafe impl Memory for Changing<'_> {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     fn page_size(&self) -> u64 {
         self.memory.page_size()

@@ -8,9 +8,9 @@ use linmap::arch::Tlbi;
 use linmap::host::HostMemory;
 use linmap::layout::linear_range;
 use linmap::{
-    Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame, Geometry,
-    Granule, Half, Hardware, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region, Remake, Rodata,
-    SharedSpace, Sharing, Tree, Va,
+    Access, Aliased, Attributes, CannotPark, Change, ChangeFlags, Combined, Dsb, EntryUpdate, Frame,
+    Geometry, Granule, Half, Hardware, Hotplug, Layout, Memory, OaFormat, Pa, Policy, Promise, Region,
+    Remake, Rodata, SharedSpace, Sharing, Tree, Va,
 };
 
 /// The locks of one CPU, and the pages that wait for its readers.
@@ -83,7 +83,7 @@ impl Asserting<'_> {
 
 // SAFETY: pages and words are those of the memory below.
 unsafe impl Memory for Asserting<'_> {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     fn page_size(&self) -> u64 {
         self.memory.page_size()

@@ -1,5 +1,6 @@
 //! Table pages at an offset: each is handed out once, and a map made of them is the one that host memory gives.
 
+use linmap::arch::Level;
 use linmap::host::HostMemory;
 use linmap::{
     Attributes, Change, Combined, Geometry, Half, Leaves, Memory, OaFormat, OffsetMemory, Pa, Policy, Region,
@@ -64,7 +65,7 @@ fn pages_are_taken_until_there_are_no_more() {
         let mut frames = Vec::new();
         while let Some(mut frame) = memory.take() {
             let pa = frame.pa().0;
-            memory.slots(&mut frame).fill(pa);
+            memory.with_slots(&mut frame, Level::PAGE, |slots| slots.fill(pa));
             frames.push(frame);
         }
         let pages: BTreeSet<Pa> = frames.iter().map(|frame| frame.pa()).collect();
@@ -74,7 +75,7 @@ fn pages_are_taken_until_there_are_no_more() {
         for mut frame in frames {
             // Nobody else wrote to it.
             let pa = frame.pa().0;
-            assert!(memory.slots(&mut frame).iter().all(|&word| word == pa));
+            memory.with_slots(&mut frame, Level::PAGE, |slots| assert!(slots.iter().all(|&word| word == pa)));
             memory.give(frame);
         }
         assert_eq!(memory.free_bytes(), 7 * g.page_size());
@@ -151,7 +152,7 @@ fn pages_move_to_another_offset() {
         let (ram, page) = (Ram::new(g, 4), g.page_size());
         let memory = ram.memory(g);
         let mut frame = memory.take().expect("a page");
-        memory.slots(&mut frame).fill(7);
+        memory.with_slots(&mut frame, Level::PAGE, |slots| slots.fill(7));
         let table = frame.into_pa();
         // The same memory by other addresses: as if physical addresses were shifted with the offset.
         let elsewhere = Ram::new(g, 4);

@@ -1,4 +1,4 @@
-//! A map is created where the memory maps one table of each level at a time, as a fixmap does.
+//! A map is created, changed and repainted where the memory maps one table of each level at a time, as a fixmap does.
 
 use std::cell::RefCell;
 
@@ -6,8 +6,8 @@ use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::error::{BuildError, CreateError};
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Combined, Dsb, Frame, Geometry, Half, Hardware, Leaves, Memory, Pa, Promise, Region,
-    SharedSpace, Sharing, Slot, Stats, Tree, Va,
+    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Half, Hardware, Leaves,
+    Memory, Pa, Policy, Promise, Region, SharedSpace, Sharing, Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -40,17 +40,14 @@ unsafe impl Memory for Windows {
         self.memory.give(frame);
     }
 
-    fn slots<'f>(&self, _: &'f mut Frame) -> &'f mut [u64] {
-        panic!("a page is reached without its level")
-    }
-
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
         let above = self.mapped.borrow().last().copied();
-        assert!(above.is_none_or(|(above, _)| above.next() == level), "{level:?} within {above:?}");
+        let is_below = above.is_none_or(|(above, _)| above.number() < level.number());
+        assert!(is_below, "{level:?} within {above:?}");
         self.mapped.borrow_mut().push((level, frame.pa()));
-        let mut window = self.memory.slots(frame).to_vec();
+        let mut window = self.memory.with_slots(frame, level, |slots| slots.to_vec());
         let result = work(&mut window);
-        self.memory.slots(frame).copy_from_slice(&window);
+        self.memory.with_slots(frame, level, |slots| slots.copy_from_slice(&window));
         assert_eq!(self.mapped.borrow_mut().pop(), Some((level, frame.pa())));
         result
     }
@@ -69,16 +66,21 @@ unsafe impl Memory for Windows {
 /// Hardware that does nothing.
 struct Quiet;
 
-// SAFETY: no walker and no TLB sees the tables, and no other thread has them.
+// SAFETY: no walker and no TLB sees the tables, and no other thread has them. There is no CPU to park.
 unsafe impl Hardware for Quiet {
     fn promise(&self) -> Promise {
-        Promise::default()
+        Promise { never_aborts: true, ..Promise::default() }
     }
 
     fn dsb(&self, _: Dsb) {}
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
+
+    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        assert!(updates.is_empty(), "nothing is changed but by the switch to a second root");
+        Ok(())
+    }
 }
 
 // SAFETY: one thread uses the tables, and reads none while it changes them.
@@ -132,5 +134,32 @@ fn creation_maps_one_table_of_each_level_at_a_time() {
             unsafe { space.into_tree(&platform) }.discard(&platform);
             assert_eq!((memory.memory.in_use(), memory.mapped.borrow().len()), (0, 0));
         }
+    }
+}
+
+#[test]
+fn a_split_and_a_repaint_map_one_table_of_each_level_at_a_time() {
+    for g in geometries() {
+        let memory =
+            Windows { memory: HostMemory::new(g, 64), mapped: RefCell::default(), left: RefCell::new(64) };
+        // SAFETY: one thread has all of it.
+        let platform = unsafe { Combined::new(&memory, &Quiet) };
+        let tree = Tree::build_regions(&platform, g, Half::Upper, regions(g)).expect("pages for all");
+        let space = SharedSpace::adopt(tree);
+        space.set_policy(Policy::Live);
+        let (block, before) = (g.level_size(Level::new(2)), space.on(&platform).stats());
+        let page = Va(g.base(Half::Upper) + 3 * block + block / 2);
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.on(&platform).protect(page, 1, Change::READ_ONLY) }.expect("a split");
+        let split = space.on(&platform).stats();
+        assert!(split.tables > before.tables, "{g:?}: {split:?}");
+        let painted = space.on(&platform).repaint(space.range(), &[]).expect("a second tree");
+        let live = space.on(&platform);
+        assert_eq!(live.read(|reader| reader.count(space.range())), painted, "{g:?}");
+        assert!(painted.tables > split.tables, "{g:?}: {painted:?}");
+        assert_eq!((painted.bytes(g), memory.mapped.borrow().len()), (split.bytes(g), 0), "{g:?}");
+        // SAFETY: no walker uses these tables.
+        unsafe { space.into_tree(&platform) }.discard(&platform);
+        assert_eq!(memory.memory.in_use(), 0);
     }
 }

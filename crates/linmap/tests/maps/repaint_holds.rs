@@ -65,7 +65,11 @@ impl<'m, const LOCKS: usize> Watched<'m, LOCKS> {
     /// Readers have left.
     fn grace_period(&self) {
         for (mut frame, content) in self.retired.take() {
-            assert_eq!(sum(self.memory.slots(&mut frame)), content, "a retired page was written");
+            assert_eq!(
+                self.memory.with_slots(&mut frame, Level::PAGE, |slots| sum(slots)),
+                content,
+                "a retired page was written"
+            );
             self.memory.give(frame);
         }
     }
@@ -91,8 +95,8 @@ unsafe impl<const LOCKS: usize> Memory for Watched<'_, LOCKS> {
         self.memory.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.memory.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.memory.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {
@@ -159,7 +163,7 @@ unsafe impl<const LOCKS: usize> Sharing for Watched<'_, LOCKS> {
     }
 
     fn retire(&self, _: &impl Memory, mut frame: Frame) {
-        let content = sum(self.memory.slots(&mut frame));
+        let content = self.memory.with_slots(&mut frame, Level::PAGE, |slots| sum(slots));
         self.retired.borrow_mut().push((frame, content));
     }
 }

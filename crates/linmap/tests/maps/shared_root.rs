@@ -10,9 +10,9 @@ use linmap::host::HostMemory;
 use linmap::layout::linear_range;
 use linmap::read::MarkedRange;
 use linmap::{
-    Aliased, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half,
-    Hardware, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats, Tree,
-    Va,
+    Access, Aliased, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule,
+    Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats,
+    Tree, Va,
 };
 use test_support::geometries;
 
@@ -30,8 +30,7 @@ struct Guarded {
 
 // SAFETY: pages and slots are those of the memory in it.
 unsafe impl Memory for Guarded {
-    const PLAIN: bool = true;
-    const STORES_ROOT: bool = true;
+    const ACCESS: Access = Access::PlainButRoot;
 
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         // SAFETY: the caller's promise.
@@ -52,12 +51,6 @@ unsafe impl Memory for Guarded {
     }
 
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        assert_ne!(slot.table, self.root.get(), "a store to the root");
-        // SAFETY: the caller's promise.
-        unsafe { self.memory.store(slot, new) }
-    }
-
-    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
         assert_eq!(slot.table, self.root.get(), "not the root");
         self.entries.borrow_mut()[slot.index] = new.0;
         self.stores.set(self.stores.get() + 1);
@@ -444,7 +437,7 @@ fn readers_see_all_of_the_root() {
     // SAFETY: others restrict their own table: it is not executable by EL0.
     unsafe {
         let table = shared.memory.memory.load(slot);
-        shared.memory.store_root(slot, Descriptor(table.0 | 1 << 60));
+        shared.memory.store(slot, Descriptor(table.0 | 1 << 60));
     }
     shared.create(&ram(g)).expect("enough");
     let dump = |range| {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use linmap::arch::{Descriptor, Tlbi};
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::host::SharedMemory;
 use linmap::{
     CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
@@ -39,8 +39,8 @@ unsafe impl<const LOCKS: usize> Memory for Interrupted<'_, LOCKS> {
         self.memory.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.memory.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.memory.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

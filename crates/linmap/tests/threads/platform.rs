@@ -6,7 +6,9 @@ use std::thread::yield_now;
 
 use linmap::arch::Tlbi;
 use linmap::host::{SharedMemory, Threads, ThreadsHeld};
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
+use linmap::{
+    Access, CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va,
+};
 
 /// The descriptor in a page that was given back: reserved where it is not a block, far from all that a test maps.
 const SPOILT: u64 = 0x0000_bad0_0000_0001;
@@ -39,7 +41,7 @@ impl Spoiling {
 
 // SAFETY: every page is one of the memory below, which keeps its promises. Its words are written by their owner only.
 unsafe impl Memory for Spoiling {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     fn page_size(&self) -> u64 {
         self.memory.page_size()

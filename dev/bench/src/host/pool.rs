@@ -1,5 +1,6 @@
 //! The table pages that all libraries use in turn, and loops that do the least possible work on them.
 
+use linmap::arch::Level;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::ptr::NonNull;
@@ -68,7 +69,7 @@ impl Pool {
         let mut total = 0;
         timed(&mut total, || {
             for frame in &mut frames[..pages] {
-                work(black_box(self.memory.slots(frame)));
+                self.memory.with_slots(frame, Level::PAGE, |slots| work(black_box(slots)));
             }
         });
         self.give_all(frames);
@@ -89,7 +90,9 @@ impl Pool {
     /// Lends all pages to this thread: [`take`] and [`give`] hand them out.
     pub(crate) fn lend(&self) -> Loan<'_> {
         let mut frames = self.take_all();
-        let pointer = |frame: &mut Frame| NonNull::from(self.memory.slots(frame)).cast();
+        let pointer = |frame: &mut Frame| {
+            self.memory.with_slots(frame, Level::PAGE, |slots| NonNull::from(slots).cast())
+        };
         let pages: Vec<NonNull<u64>> = frames.iter_mut().rev().map(pointer).collect();
         LENT.with_borrow_mut(|lent| {
             assert!(lent.is_empty(), "one loan at a time");

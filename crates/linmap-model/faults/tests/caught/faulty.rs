@@ -79,8 +79,7 @@ impl<'m> Faulty<'m> {
         if table.0.wrapping_sub(setup.tables_at) >> setup.geometry.page_shift() < setup.tables as u64 {
             // SAFETY: the library has given the frame up to publish it, and no walker reaches it yet.
             let mut frame = unsafe { Frame::from_pa(table) };
-            let first = &mut self.cpu.slots(&mut frame)[0];
-            *first = wrong(*first);
+            self.cpu.with_slots(&mut frame, Level::PAGE, |slots| slots[0] = wrong(slots[0]));
             _ = frame.into_pa();
         }
     }
@@ -146,8 +145,8 @@ unsafe impl Memory for Faulty<'_> {
         }
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.cpu.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.cpu.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use linmap::arch::{Descriptor, Tlbi};
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::{
     CannotPark, Combined, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
 };
@@ -43,8 +43,8 @@ unsafe impl Memory for Interrupted<'_, '_> {
         self.platform.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.platform.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.platform.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {

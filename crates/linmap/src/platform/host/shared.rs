@@ -9,7 +9,7 @@ use super::pages::Pages;
 use crate::format::{Geometry, Pa};
 use crate::platform::combined::Combined;
 use crate::platform::hardware::Hardware;
-use crate::platform::memory::{Frame, Memory};
+use crate::platform::memory::{Access, Frame, Memory};
 
 /// A bounded supply of table pages in host memory, for several threads.
 ///
@@ -99,7 +99,7 @@ impl SharedMemory {
 // - `words` is that one page, plain memory that is initialised (zeroed at first);
 // - no two memories share an address, and `Pages::words` refuses the addresses of others.
 unsafe impl Memory for SharedMemory {
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     fn page_size(&self) -> u64 {
         self.pages.page_size()

@@ -10,7 +10,7 @@ use crate::format::{Geometry, Pa, Tlbi, Va};
 use crate::platform::combined::Combined;
 use crate::platform::entry_update::EntryUpdate;
 use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
-use crate::platform::memory::{Frame, Memory};
+use crate::platform::memory::{Access, Frame, Memory};
 use crate::platform::sharing::Sharing;
 
 /// A bounded supply of table pages in host memory.
@@ -70,7 +70,7 @@ unsafe impl Memory for HostMemory {
         self.free.borrow_mut().push(frame.into_pa());
     }
 
-    const PLAIN: bool = true;
+    const ACCESS: Access = Access::Plain;
 
     #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {

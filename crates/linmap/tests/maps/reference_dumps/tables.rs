@@ -40,7 +40,7 @@ impl Tables {
             return table;
         }
         let mut frame = self.memory.take().expect("few tables");
-        self.memory.slots(&mut frame).fill(0);
+        self.memory.with_slots(&mut frame, Level::PAGE, |slots| slots.fill(0));
         let table = frame.into_pa();
         store(&self.memory, slot, Descriptor::table(table, g));
         table

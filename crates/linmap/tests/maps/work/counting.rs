@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-use linmap::arch::{Descriptor, Tlbi};
+use linmap::arch::{Descriptor, Level, Tlbi};
 use linmap::host::HostMemory;
 use linmap::{
     CannotPark, Combined, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
@@ -97,8 +97,8 @@ unsafe impl<const HOLD: usize> Memory for Counting<HOLD> {
         self.memory.give(frame);
     }
 
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.memory.slots(frame)
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.memory.with_slots(frame, level, work)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {
