@@ -149,7 +149,7 @@ fn in_holds(world: &mut World<'_>, n: u8, operation: &Operation) -> Result<(), R
     world.history.push("in short holds".into());
     let paced = Paced(cpu);
     // SAFETY: one CPU of the model, and its memory.
-    let platform = unsafe { Combined::new(&cpu, &paced) };
+    let platform = unsafe { Combined::new(&cpu, &cpu).with_sharing(&paced) };
     world.does_on(&platform, cpu, operation)
 }
 

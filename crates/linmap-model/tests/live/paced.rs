@@ -1,45 +1,12 @@
-//! A CPU whose holds are short, so that most changes take several.
+//! The locks of a CPU with short holds, so that most changes take several.
 
-use linmap::arch::Tlbi;
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Va};
+use linmap::{Frame, Memory, Sharing};
 use linmap_model::OnCpu;
 
 /// A CPU of the model.
 pub(crate) struct Paced<'m>(pub(crate) OnCpu<'m>);
 
 // SAFETY: the CPU does it all, and keeps its promises.
-unsafe impl<'m> Hardware for Paced<'m> {
-    fn promise(&self) -> Promise {
-        self.0.promise()
-    }
-
-    fn dsb(&self, kind: Dsb) {
-        self.0.dsb(kind);
-    }
-
-    fn isb(&self) {
-        self.0.isb();
-    }
-
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.0.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.0.sync_code(va, bytes);
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        self.0.call()
-    }
-
-    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.park(memory, root, updates) }
-    }
-}
-
-// SAFETY: as above.
 unsafe impl<'m> Sharing for Paced<'m> {
     const LOCKS: usize = OnCpu::<'m>::LOCKS;
     const HOLD: usize = 12;

@@ -10,51 +10,66 @@ pub trait Platform: Memory + Hardware + Sharing {}
 
 impl<P: Memory + Hardware + Sharing> Platform for P {}
 
-/// A platform made from a memory and hardware, with the locks of the hardware if it has any.
+/// A platform made from a memory, hardware, and the locks of a third part.
 #[derive(Debug)]
-pub struct Combined<'a, M, H>(&'a M, &'a H);
+pub struct Combined<'a, M, H, S = H> {
+    memory: &'a M,
+    hardware: &'a H,
+    sharing: &'a S,
+}
 
 impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
-    /// Combines a memory and hardware.
+    /// Combines a memory and hardware, with the locks of the hardware if it has any.
     ///
     /// # Safety
     ///
     /// The locks of `hardware`, if it has any, are the only locks for all live tables of `memory`: nothing changes or reads them under
     /// another lock.
     pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
-        Self(memory, hardware)
+        Self { memory, hardware, sharing: hardware }
+    }
+}
+
+impl<'a, M: Memory, H: Hardware, S> Combined<'a, M, H, S> {
+    /// Returns the platform with other locks and readers.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new), of the locks of `sharing`.
+    pub const unsafe fn with_sharing<T: Sharing>(self, sharing: &'a T) -> Combined<'a, M, H, T> {
+        Combined { memory: self.memory, hardware: self.hardware, sharing }
     }
 }
 
 // SAFETY: every method is the memory's own, which keeps its promises.
-unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
-    leave_to_memory!(M, self => self.0);
+unsafe impl<M: Memory, H, S> Memory for Combined<'_, M, H, S> {
+    leave_to_memory!(M, self => self.memory);
 
     #[inline]
     fn take(&self) -> Option<Frame> {
-        self.0.take()
+        self.memory.take()
     }
 
     #[inline]
     fn give(&self, frame: Frame) {
-        self.0.give(frame);
+        self.memory.give(frame);
     }
 }
 
 // SAFETY: every method is the hardware's own, which keeps its promises.
-unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
-    leave_to_hardware!(H, self => self.1);
+unsafe impl<M, H: Hardware, S> Hardware for Combined<'_, M, H, S> {
+    leave_to_hardware!(H, self => self.hardware);
 }
 
-// SAFETY: every item is the hardware's own, which keeps its promises.
-unsafe impl<M, H: Sharing> Sharing for Combined<'_, M, H> {
-    leave_to_sharing!(H, self => self.1);
+// SAFETY: every item is that of the part with the locks, which keeps its promises.
+unsafe impl<M, H, S: Sharing> Sharing for Combined<'_, M, H, S> {
+    leave_to_sharing!(S, self => self.sharing);
 
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.1.read(work)
+        self.sharing.read(work)
     }
 
     fn retire(&self, memory: &impl Memory, frame: Frame) {
-        self.1.retire(memory, frame);
+        self.sharing.retire(memory, frame);
     }
 }

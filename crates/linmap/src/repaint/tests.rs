@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::edit::ChangeError;
-use crate::format::{Attributes, Change, Entry, Geometry, Granule, Half, Leaf, OaFormat, Pa, Span, Tlbi, Va};
+use crate::format::{Attributes, Change, Entry, Geometry, Granule, Half, Leaf, OaFormat, Pa, Span, Va};
 use crate::plan::{Leaves, Policy, Region, linear_range};
-use crate::platform::host::{Host, HostHeld, HostMemory};
-use crate::platform::{CannotPark, Combined, Dsb, EntryUpdate, Hardware, Memory, Promise, Sharing};
+use crate::platform::host::{Host, HostHeld, HostMemory, NoHardware};
+use crate::platform::{Combined, Sharing};
 use crate::share::SharedSpace;
 use crate::share::marks::{self, Parts, words};
 use crate::{Aliased, Rodata, Tree};
@@ -45,23 +45,6 @@ struct Taken<'a, 'm> {
     at: u64,
     /// The translations at that moment.
     copied: RefCell<Pages>,
-}
-
-// SAFETY: the host does it all.
-unsafe impl Hardware for Taken<'_, '_> {
-    fn promise(&self) -> Promise {
-        self.host.promise()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.host.park(memory, root, updates) }
-    }
 }
 
 // SAFETY: the lock is the host's, and readers hold it.
@@ -123,7 +106,8 @@ impl Scene {
     }
 }
 
-type Operation = fn(&Scene, &Combined<'_, HostMemory, Taken<'_, '_>>) -> Result<(), ChangeError>;
+type Platform<'s> = Combined<'s, HostMemory, NoHardware, Taken<'s, 's>>;
+type Operation = fn(&Scene, &Platform<'_>) -> Result<(), ChangeError>;
 
 /// Calls an operation once for each of its holds.
 fn at_each_hold(name: &str, prepare: fn(&Scene, &Host<'_>), operation: Operation) {
@@ -140,7 +124,7 @@ fn at_each_hold(name: &str, prepare: fn(&Scene, &Host<'_>), operation: Operation
         marks::clear(state, &host);
         let taken = Taken { scene: &scene, host: &host, holds: Cell::new(0), at, copied: RefCell::default() };
         // SAFETY: the lock is the host's own.
-        operation(&scene, &unsafe { Combined::new(&scene.memory, &taken) }).expect("it is possible");
+        operation(&scene, &unsafe { scene.memory.platform().with_sharing(&taken) }).expect("it is possible");
         last = taken.holds.get();
 
         let mut marked = BTreeMap::new();

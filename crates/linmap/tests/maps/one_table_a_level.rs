@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use linmap::arch::{Descriptor, Level, Tlbi};
+use linmap::arch::{Descriptor, Level};
 use linmap::error::{BuildError, CreateError};
-use linmap::host::HostMemory;
+use linmap::host::{HostMemory, NoHardware};
 use linmap::{
-    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Half, Hardware, Leaves,
-    Memory, Pa, Policy, Promise, Region, SharedSpace, Sharing, Slot, Stats, Tree, Va,
+    Attributes, Change, Combined, Frame, Geometry, Half, Leaves, Memory, Pa, Policy, Region, SharedSpace,
+    Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -63,33 +63,6 @@ unsafe impl Memory for Windows {
     }
 }
 
-/// Hardware that does nothing.
-struct Quiet;
-
-// SAFETY: no walker and no TLB sees the tables, and no other thread has them. There is no CPU to park.
-unsafe impl Hardware for Quiet {
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, ..Promise::default() }
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        assert!(updates.is_empty(), "nothing is changed but by the switch to a second root");
-        Ok(())
-    }
-}
-
-// SAFETY: one thread uses the tables, and reads none while it changes them.
-unsafe impl Sharing for Quiet {
-    type Held<'h> = ();
-
-    fn lock(&self, _: usize) {}
-}
-
 /// Leaves of several sizes, whole tables of pages, and holes.
 fn regions(g: Geometry) -> [Region; 4] {
     let (base, page, block) = (g.base(Half::Upper), g.page_size(), g.level_size(Level::new(2)));
@@ -114,8 +87,9 @@ fn creation_maps_one_table_of_each_level_at_a_time() {
                 mapped: RefCell::default(),
                 left: RefCell::new(needed),
             };
+            let hardware = NoHardware::default();
             // SAFETY: one thread has all of it.
-            let platform = unsafe { Combined::new(&memory, &Quiet) };
+            let platform = unsafe { Combined::new(&memory, &hardware) };
             let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("one page");
             let space = SharedSpace::adopt(tree);
             *memory.left.borrow_mut() -= short;
@@ -142,8 +116,9 @@ fn a_split_and_a_repaint_map_one_table_of_each_level_at_a_time() {
     for g in geometries() {
         let memory =
             Windows { memory: HostMemory::new(g, 64), mapped: RefCell::default(), left: RefCell::new(64) };
+        let hardware = NoHardware::default();
         // SAFETY: one thread has all of it.
-        let platform = unsafe { Combined::new(&memory, &Quiet) };
+        let platform = unsafe { Combined::new(&memory, &hardware) };
         let tree = Tree::build_regions(&platform, g, Half::Upper, regions(g)).expect("pages for all");
         let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);

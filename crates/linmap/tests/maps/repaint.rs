@@ -5,15 +5,14 @@ use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
-use linmap::arch::{Descriptor, Entry, Leaf, Level, Tlbi};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
 use linmap::error::{ChangeError, GraftError, RepaintError};
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::layout::{Run, linear_range};
 use linmap::read::{Checks, MarkedRange};
 use linmap::{
-    Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Geometry, Granule, Half, Hardware, Layout,
-    Leaves, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats, Tree,
-    Va,
+    Attributes, Change, Geometry, Granule, Half, Layout, Leaves, Memory, OaFormat, Pa, Policy, Region,
+    Rodata, SharedSpace, Sharing, Slot, Stats, Tree, Va,
 };
 use test_support::{Random, geometries, some_geometries};
 
@@ -332,28 +331,6 @@ struct Meanwhile<'a, 'm> {
     meanwhile: &'a dyn Fn(u64),
 }
 
-// SAFETY: the host does it all, and keeps its promises.
-unsafe impl Hardware for Meanwhile<'_, '_> {
-    fn promise(&self) -> Promise {
-        self.host.promise()
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(
-        &self,
-        memory: &impl Memory,
-        root: Pa,
-        rewrites: &[EntryUpdate],
-    ) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.host.park(memory, root, rewrites) }
-    }
-}
-
 // SAFETY: the lock is the host's, and readers hold it.
 unsafe impl Sharing for Meanwhile<'_, '_> {
     type Held<'h>
@@ -404,7 +381,7 @@ fn no_hold_of_the_lock_is_long() {
             };
             let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &meanwhile };
             // SAFETY: the lock is the host's own.
-            let platform = unsafe { Combined::new(&live.memory, &busy) };
+            let platform = unsafe { live.memory.platform().with_sharing(&busy) };
             let keep = if kept { &[(va, Va(va.0 + (bytes - 1)))][..] } else { &[] };
             let new = live.space.on(&platform).repaint(linear_range(g), keep).expect("frames enough");
             live.is_sound();
@@ -486,7 +463,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
     };
     let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &meanwhile };
     // SAFETY: the lock is the host's own.
-    let platform = unsafe { Combined::new(&live.memory, &busy) };
+    let platform = unsafe { live.memory.platform().with_sharing(&busy) };
     // All but the last.
     let keep: Vec<_> =
         regions[..regions.len() - 1].iter().map(|r| (r.va, Va(r.va.0 + (r.bytes - 1)))).collect();
@@ -508,7 +485,7 @@ fn holds_undisturbed(live: &Live) -> u64 {
     let host = live.memory.platform();
     let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &|_| {} };
     // SAFETY: the lock is the host's own.
-    let platform = unsafe { Combined::new(&live.memory, &busy) };
+    let platform = unsafe { live.memory.platform().with_sharing(&busy) };
     live.space.on(&platform).repaint(linear_range(live.space.geometry()), &[]).expect("frames enough");
     busy.locks.get()
 }
@@ -544,7 +521,7 @@ impl KeptLeaf {
         let busy =
             Meanwhile { host: &self.live.memory.platform(), locks: Cell::new(0), meanwhile: &meanwhile };
         // SAFETY: the lock is the host's own.
-        let platform = unsafe { Combined::new(&self.live.memory, &busy) };
+        let platform = unsafe { self.live.memory.platform().with_sharing(&busy) };
         let kept = self.regions[0];
         let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
         self.live.space.on(&platform).repaint(linear_range(self.g), &[keep]).expect("frames enough");

@@ -4,15 +4,14 @@
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow::Continue;
 
-use linmap::arch::{Descriptor, Entry, Leaf, Level, Tlbi};
+use linmap::arch::{Descriptor, Entry, Leaf, Level};
 use linmap::error::{AdoptError, ChangeError, CreateError, GraftError, RepaintError};
-use linmap::host::HostMemory;
+use linmap::host::{HostMemory, NoHardware};
 use linmap::layout::linear_range;
 use linmap::read::MarkedRange;
 use linmap::{
-    Access, Aliased, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule,
-    Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Region, Rodata, SharedSpace, Sharing, Slot, Stats,
-    Tree, Va,
+    Access, Aliased, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
+    Policy, Region, Rodata, SharedSpace, Slot, Stats, Tree, Va,
 };
 use test_support::geometries;
 
@@ -59,45 +58,17 @@ unsafe impl Memory for Guarded {
     }
 }
 
-/// Hardware that does nothing, and parks.
-#[derive(Default)]
-struct Quiet;
-
-// SAFETY: no walker and no TLB sees the tables, and no other thread has them. There is no CPU to park.
-unsafe impl Hardware for Quiet {
-    fn promise(&self) -> Promise {
-        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
-    }
-
-    fn dsb(&self, _: Dsb) {}
-    fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi, _: Geometry) {}
-    fn sync_code(&self, _: Va, _: u64) {}
-
-    unsafe fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: live tables of this memory, which only this thread has.
-        updates.iter().for_each(|update| unsafe { update.carry_out(memory) });
-        Ok(())
-    }
-}
-
-// SAFETY: one thread uses the tables, and reads none while it changes them.
-unsafe impl Sharing for Quiet {
-    type Held<'h> = ();
-
-    fn lock(&self, _: usize) {}
-}
-
 /// A root in use, of which the linear map's part is taken over.
 struct Shared {
     memory: Guarded,
+    hardware: NoHardware,
     g: Geometry,
     space: SharedSpace,
     /// The number of table pages that others have, without the root.
     others: u64,
 }
 
-type Platform<'a> = Combined<'a, Guarded, Quiet>;
+type Platform<'a> = Combined<'a, Guarded, NoHardware>;
 
 /// The first address that is not in the linear map's part.
 fn rest(g: Geometry) -> u64 {
@@ -137,12 +108,12 @@ impl Shared {
             .expect("whole entries");
         space.set_policy(Policy::Live);
         let own = Stats::of_runs(g, there.iter().flat_map(|r| r.runs(g))).tables;
-        Self { memory, g, space, others: all - own }
+        Self { memory, hardware: NoHardware::default(), g, space, others: all - own }
     }
 
     fn platform(&self) -> Platform<'_> {
         // SAFETY: one thread has all of it.
-        unsafe { Combined::new(&self.memory, &Quiet) }
+        unsafe { Combined::new(&self.memory, &self.hardware) }
     }
 
     /// Everything that others have: their entries of the root, and all leaves below.

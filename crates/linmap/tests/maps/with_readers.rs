@@ -1,4 +1,4 @@
-//! Hardware with readers is the hardware in all but reading and retiring: it makes the same calls, with the same arguments.
+//! Locks with readers are the locks in all but reading and retiring: a platform makes the same calls, with the same arguments.
 
 use std::cell::RefCell;
 
@@ -73,13 +73,13 @@ unsafe impl Sharing for Noted {
 }
 
 /// Operations that make every call, and what they return.
-fn operations<H: Hardware + Sharing>(hardware: &H) -> Vec<String> {
+fn operations(hardware: &Noted, sharing: &impl Sharing) -> Vec<String> {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
     let memory = HostMemory::new(g, 16);
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
     let space = SharedSpace::adopt(tree);
     // SAFETY: nothing else uses these tables.
-    let platform = unsafe { Combined::new(&memory, hardware) };
+    let platform = unsafe { Combined::new(&memory, hardware).with_sharing(sharing) };
     let va = Va(g.base(Half::Upper));
     let mut results = Vec::new();
     let mut note = |result: Result<(), linmap::error::ChangeError>| results.push(format!("{result:?}"));
@@ -91,18 +91,18 @@ fn operations<H: Hardware + Sharing>(hardware: &H) -> Vec<String> {
         space.set_policy(Policy::Park);
         note(space.on(&platform).protect(Va(va.0 + (1 << 21)), 1, Change::READ_ONLY));
     }
-    hardware.sync_code(va, 64);
-    results.push(format!("{}", hardware.wait()));
+    platform.sync_code(va, 64);
+    results.push(format!("{}", platform.wait()));
     results
 }
 
 #[test]
-fn all_else_is_the_hardwares_own() {
+fn all_else_is_as_without_readers() {
     let [alone, below] = [(); 2].map(|()| Noted(RefCell::new(Vec::new())));
     let readers = Readers::<1, 8>::new();
     // SAFETY: these are the readers of all.
     let with_readers = unsafe { WithReaders::new(&below, &readers, || 0) };
-    assert_eq!(operations(&with_readers), operations(&alone));
+    assert_eq!(operations(&below, &with_readers), operations(&alone, &alone));
     let (alone, below) = (alone.0.into_inner(), below.0.into_inner());
     assert_eq!(below, alone);
     for call in ["lock", "wait", "promise", "Ish", "isb", "Page", "code", "call", "park"] {
@@ -119,9 +119,9 @@ fn a_reader_knows_whether_anything_has_changed() {
     let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
     let (space, va) = (SharedSpace::adopt(tree), Va(g.base(Half::Upper)));
     // SAFETY: these are the readers of all, and nothing else uses these tables.
-    let hardware = unsafe { WithReaders::new(&below, &readers, || 0) };
+    let locks = unsafe { WithReaders::new(&below, &readers, || 0) };
     // SAFETY: as above.
-    let platform = unsafe { Combined::new(&memory, &hardware) };
+    let platform = unsafe { Combined::new(&memory, &below).with_sharing(&locks) };
     space.on(&platform).read(|reader| {
         assert_eq!(reader.watch(|| reader.translate(va)), (None, false));
         let ((), has_changed) = reader.watch(|| {

@@ -4,10 +4,8 @@
 
 use std::cell::Cell;
 
-use linmap::arch::{Descriptor, Level, Tlbi};
-use linmap::{
-    CannotPark, Combined, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Sharing, Slot, Va,
-};
+use linmap::arch::{Descriptor, Level};
+use linmap::{Combined, Frame, Memory, Sharing, Slot};
 use linmap_model::OnCpu;
 
 use crate::faulty::{Faulty, Lock};
@@ -80,45 +78,12 @@ pub(crate) fn interrupted<'m>(world: &World<'m>, platform: &Faulty<'m>, operatio
     memory.let_other();
 }
 
-/// The hardware of a CPU that is overtaken: while it waits for the lock, when the map has been copied and the copy is not in
+/// The locks of a CPU that is overtaken: while it waits for the lock, when the map has been copied and the copy is not in
 /// use, another has it.
 struct Overtaken<'a, 'm> {
     platform: &'a Faulty<'m>,
     locks: Cell<u32>,
     other: &'a dyn Fn(),
-}
-
-// SAFETY: the platform's hardware does it all.
-unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
-    fn promise(&self) -> Promise {
-        self.platform.promise()
-    }
-
-    fn dsb(&self, kind: Dsb) {
-        self.platform.dsb(kind);
-    }
-
-    fn isb(&self) {
-        self.platform.isb();
-    }
-
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.platform.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.platform.sync_code(va, bytes);
-    }
-
-    unsafe fn park(
-        &self,
-        memory: &impl Memory,
-        root: Pa,
-        rewrites: &[EntryUpdate],
-    ) -> Result<(), CannotPark> {
-        // SAFETY: the caller's promise.
-        unsafe { self.platform.park(memory, root, rewrites) }
-    }
 }
 
 // SAFETY: the lock is the platform's, and readers hold it.
@@ -150,11 +115,11 @@ pub(crate) fn overtaken<'m>(
         other.begins(world.space.root(), operation.name(), &changes);
         other.done(operation.run(&world.space, &other, &mut || {}).is_ok());
     };
-    let hardware = Overtaken { platform, locks: Cell::new(0), other: &others };
+    let locks = Overtaken { platform, locks: Cell::new(0), other: &others };
     // SAFETY: all CPUs of a model take the same lock.
-    let platform = unsafe { Combined::new(platform, &hardware) };
+    let platform = unsafe { Combined::new(platform, platform).with_sharing(&locks) };
     cpu.begins(world.space.root(), repaint.name(), &[]);
     let result = repaint.run(&world.space, &platform, &mut || {});
-    assert!(result.is_ok() && hardware.locks.get() > 7, "{result:?}");
+    assert!(result.is_ok() && locks.locks.get() > 7, "{result:?}");
     cpu.done(true);
 }

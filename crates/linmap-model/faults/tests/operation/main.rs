@@ -76,7 +76,7 @@ fn takes(machine: &Machine, random: &mut Random) -> usize {
         } else {
             let paced = Paced(cpu);
             // SAFETY: both are the same CPU.
-            let short_holds = unsafe { Combined::new(&cpu, &paced) };
+            let short_holds = unsafe { Combined::new(&cpu, &cpu).with_sharing(&paced) };
             take(&world.space, alone, &short_holds, (Va(first), pages))
         };
         cpu.done(result.is_ok());
