@@ -1,8 +1,6 @@
 //! Which error becomes which number. The numbers are Linux's.
 
-use linmap::error::{
-    AdoptError, BuildError, ChangeError, CreateError, GeometryError, GraftError, RepaintError,
-};
+use linmap::error::{AdoptError, BuildError, ChangeError, CreateError, GeometryError, RepaintError};
 
 /// An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
 /// order, unknown flags or bits, a pointer is null or not aligned, or the map was not initialised.
@@ -87,23 +85,14 @@ impl Errno for ChangeError {
     }
 }
 
-impl Errno for GraftError {
-    fn errno(self) -> i32 {
-        match self {
-            Self::Occupied { .. } => LINMAP_EEXIST,
-            Self::NotOwned { .. } => LINMAP_EPERM,
-            Self::Busy { .. } => LINMAP_EAGAIN,
-            Self::WriteExecute { .. } => LINMAP_EACCES,
-            _ => LINMAP_EINVAL,
-        }
-    }
-}
-
 impl Errno for CreateError {
     fn errno(self) -> i32 {
         match self {
             Self::Build(error) => error.errno(),
-            Self::Graft(error) => error.errno(),
+            Self::Occupied { .. } => LINMAP_EEXIST,
+            Self::NotOwned { .. } => LINMAP_EPERM,
+            Self::Busy { .. } => LINMAP_EAGAIN,
+            Self::WriteExecute { .. } => LINMAP_EACCES,
             _ => LINMAP_EINVAL,
         }
     }

@@ -78,7 +78,7 @@ pub mod cpu {
 /// The errors: what was refused, where, and what would be right.
 pub mod error {
     pub use crate::build::BuildError;
-    pub use crate::edit::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};
+    pub use crate::edit::{AdoptError, ChangeError, CreateError, RemakeError};
     pub use crate::format::{GeometryError, Unaligned};
     pub use crate::plan::LayoutError;
     pub use crate::repaint::RepaintError;

@@ -252,30 +252,24 @@ impl Foretells for Rules {
 impl<'m> Run<'m> {
     fn new(scene: &'m Scene, model: &'m Model, g: Geometry) -> Self {
         let (cpu, callers) = (model.cpu(0), scene.callers.len());
-        let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
-        let space = SharedSpace::adopt(tree);
+        let regions = scene.regions();
+        let runs = || regions.iter().flat_map(|r| r.runs(g));
+        let space = SharedSpace::adopt(Tree::build(&cpu, g, Half::Upper, runs()).expect("frames enough"));
         space.set_policy(scene.policy);
         if scene.fixed {
             space.fix_root();
         }
-        cpu.dsb(Dsb::Ishst);
+        cpu.announces(space.root(), runs());
         cpu.loads(Register::Ttbr1, cpu.empty_table());
         for n in 0..callers {
             model.cpu(n as CpuId).reports();
             model.cpu(n as CpuId).loads(Register::Ttbr1, space.root());
         }
-        let regions = scene.regions();
         let mut flat = Flat::default();
         for r in &regions {
             let to = kept(Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }, g);
             flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
         }
-        cpu.begins(space.root(), "create", &flat::changes(&flat, scene.all()));
-        let runs = regions.iter().flat_map(|r| r.runs(g));
-        let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
-        // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.on(&cpu).graft(tree) }.expect("an empty root");
-        cpu.done(true);
         let now = Circumstances {
             half: Half::Upper,
             policy: space.policy(),

@@ -118,9 +118,14 @@ impl<'m> World<'m> {
     ) -> Self {
         let Machine { model, cores, tables } = machine;
         let (g, cpu, cores, tables) = (model.geometry(), model.cpu(0), *cores, *tables);
-        let tree = Tree::build(&cpu, g, half, core::iter::empty()).expect("one page");
-        let space = SharedSpace::adopt(tree);
-        cpu.dsb(Dsb::Ishst);
+        // Largest leaves are created in a root that CPUs use. Pages are there before: those that are created stay pages.
+        let (now, later) = match regions.iter().all(|r| r.leaves == Leaves::Largest) {
+            true => (&[][..], regions),
+            false => (regions, &[][..]),
+        };
+        let runs = || now.iter().flat_map(|r| r.runs(g));
+        let space = SharedSpace::adopt(Tree::build(platform, g, half, runs()).expect("frames enough"));
+        cpu.announces(space.root(), runs());
         let register = if half == Half::Upper { Register::Ttbr1 } else { Register::Ttbr0 };
         // The table on which CPUs are parked.
         if half == Half::Upper {
@@ -131,12 +136,12 @@ impl<'m> World<'m> {
             cpu.loads(register, space.root());
         }
         let flat = flat_of(regions, g);
-        cpu.begins(space.root(), "create", &changes(&flat, (g.base(half), last_of(g, half))));
-        let runs = regions.iter().flat_map(|r| r.runs(g));
-        let tree = Tree::build(platform, g, half, runs).expect("frames enough");
-        // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.on(platform).graft(tree) }.expect("an empty root");
-        cpu.done(true);
+        if !later.is_empty() {
+            cpu.begins(space.root(), "create", &changes(&flat, (g.base(half), last_of(g, half))));
+            // SAFETY: the model judges what becomes of these addresses.
+            unsafe { space.on(platform).create_regions(later.iter().copied()) }.expect("an empty root");
+            cpu.done(true);
+        }
         let mut world = Self {
             model,
             g,

@@ -3,11 +3,11 @@
 use crate::build::Tree;
 use crate::edit::call::{Call, Caller};
 use crate::edit::editor::Editor;
-use crate::edit::error::{ChangeError, CreateError, GraftError};
+use crate::edit::error::{ChangeError, CreateError};
 use crate::edit::guard::{Form, Guard};
 use crate::edit::operations::Live;
 use crate::edit::tables::Tables;
-use crate::format::{Descriptor, Geometry, Half, Span, Va};
+use crate::format::{Descriptor, Half, Span, Va};
 use crate::plan::{Layout, Leaves, Region, Stats};
 use crate::platform::{Dsb, Hardware, Memory};
 use crate::read::Table;
@@ -31,8 +31,12 @@ impl<G: Form> Live<'_, G> {
     /// all other addresses that map them: none of these has another memory type, and nothing depends on the memory not
     /// being written.
     pub unsafe fn create(&mut self, layout: &Layout<'_>, leaves: Leaves) -> Result<Stats, CreateError> {
+        let tables = self.tables();
+        if (layout.geometry(), Half::Upper) != (tables.geometry(), tables.half()) {
+            return Err(CreateError::OtherGeometry);
+        }
         // All leaves have the memory types that the caller chose, and none is executable.
-        self.graft_regions((layout.geometry(), Half::Upper), layout.regions(leaves))
+        self.graft(layout.regions(leaves))
     }
 
     /// Creates mappings of the caller's own choice in a live address space: each region has its addresses, attributes and
@@ -81,70 +85,40 @@ impl<G: Form> Live<'_, G> {
         &mut self,
         regions: impl IntoIterator<Item = Region>,
     ) -> Result<Stats, CreateError> {
-        let tables = self.tables();
-        let regions = regions.into_iter().map(Region::that_stays);
-        self.graft_regions((tables.geometry(), tables.half()), regions)
+        self.graft(regions.into_iter().map(Region::that_stays))
     }
 
-    /// Builds the tree of some regions, and moves it into the map.
+    /// Builds the tree of some regions, and moves it into the map, where the root has holes.
+    ///
+    /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state before a walker can
+    /// see it. The tree's own root page goes back to the memory.
     // Inlined, as all that is done with the tree: otherwise it is copied at each step.
     #[inline(always)]
-    fn graft_regions(
-        &self,
-        (geometry, half): (Geometry, Half),
-        regions: impl Iterator<Item = Region>,
-    ) -> Result<Stats, CreateError> {
-        let Caller { platform, .. } = self.caller;
-        let attributes = self.tables().table_attributes();
-        Ok(graft(self.caller, Tree::of_regions(platform, geometry, half, attributes, regions)?)?)
+    fn graft(&self, regions: impl Iterator<Item = Region>) -> Result<Stats, CreateError> {
+        let (Caller { platform, .. }, tables) = (self.caller, self.tables());
+        let attributes = tables.table_attributes();
+        let mut tree = Tree::of_regions(platform, tables.geometry(), tables.half(), attributes, regions)?;
+        let grafted = may_graft(tables, &tree).and_then(|span| publish(self.caller, &mut tree, span));
+        settled(platform, tree, grafted)
     }
-
-    /// Moves a tree of the same geometry and half into this address space, where the root has holes. Returns the counts of what was
-    /// added.
-    ///
-    /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state
-    /// before a walker can see it. The cost is two DSB ISHST and an ISB, without a TLBI. The tree's own root page goes
-    /// back to the memory. On return this CPU uses the new entries. Another CPU uses them after its next context synchronisation event.
-    ///
-    /// # Errors
-    ///
-    /// A tree of another geometry or half; memory that is both writable and executable; a used slot of the live root
-    /// between the first and the last slot that the tree uses; a claim in the way. The tree is then discarded, and nothing has changed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`map`](Self::map), for everything that the tree maps.
-    pub unsafe fn graft(&mut self, tree: Tree) -> Result<Stats, GraftError> {
-        graft(self.caller, tree)
-    }
-}
-
-/// Moves a tree into a live map.
-#[inline(always)]
-fn graft<G: Guard>(caller: Caller<'_, G>, mut tree: Tree) -> Result<Stats, GraftError> {
-    let grafted = may_graft(caller.tables(), &tree).and_then(|span| publish(caller, &mut tree, span));
-    settled(caller.platform, tree, grafted)
 }
 
 /// Checks a tree. Returns the addresses of the entries of the root that its entries may take; those of one if it has none.
-fn may_graft(tables: &Tables, tree: &Tree) -> Result<Span, GraftError> {
-    if (tree.geometry(), tree.half()) != (tables.geometry(), tables.half()) {
-        return Err(GraftError::OtherGeometry);
-    }
+fn may_graft(tables: &Tables, tree: &Tree) -> Result<Span, CreateError> {
     let span = touched_by(tables, tree);
     if !tree.used().is_empty()
         && let Err(ChangeError::NotOwned { va }) = tables.owns(span)
     {
-        return Err(GraftError::NotOwned { va });
+        return Err(CreateError::NotOwned { va });
     }
     match tree.write_execute() {
-        Some(va) if !tables.allows_write_execute() => Err(GraftError::WriteExecute { va }),
+        Some(va) if !tables.allows_write_execute() => Err(CreateError::WriteExecute { va }),
         _ => Ok(span),
     }
 }
 
 /// Moves the entries of the tree's root into the live root.
-fn publish<G: Guard>(caller: Caller<'_, G>, tree: &mut Tree, span: Span) -> Result<(), GraftError> {
+fn publish<G: Guard>(caller: Caller<'_, G>, tree: &mut Tree, span: Span) -> Result<(), CreateError> {
     let published = Call::new(caller).attempts(span, |editor| {
         let root = editor.root();
         is_free(editor, &root, tree)?;
@@ -153,8 +127,8 @@ fn publish<G: Guard>(caller: Caller<'_, G>, tree: &mut Tree, span: Span) -> Resu
         Ok(())
     });
     match published {
-        Err(ChangeError::Occupied { va }) => Err(GraftError::Occupied { va }),
-        Err(_) => Err(GraftError::Busy { va: Va(span.first) }),
+        Err(ChangeError::Occupied { va }) => Err(CreateError::Occupied { va }),
+        Err(_) => Err(CreateError::Busy { va: Va(span.first) }),
         Ok(_) => Ok(()),
     }
 }
@@ -169,7 +143,7 @@ fn touched_by(tables: &Tables, tree: &Tree) -> Span {
 
 /// Gives the root of a tree that was grafted back, or all of a tree that was not.
 #[inline(always)]
-fn settled(memory: &impl Memory, tree: Tree, grafted: Result<(), GraftError>) -> Result<Stats, GraftError> {
+fn settled(memory: &impl Memory, tree: Tree, grafted: Result<(), CreateError>) -> Result<Stats, CreateError> {
     match grafted {
         Ok(()) => {
             let stats = tree.stats();

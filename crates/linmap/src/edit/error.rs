@@ -231,40 +231,6 @@ pub(crate) fn refusal(va: u64, level: Level, old: Descriptor, g: Geometry) -> Ch
     }
 }
 
-/// The reason why a tree was not grafted onto a live map. The tree has been discarded, and nothing has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GraftError {
-    /// The tree and the address space differ in geometry or half.
-    #[error("the tree was built for another geometry or half than the address space has")]
-    OtherGeometry,
-    /// The tree has entries in a part of the root that was not taken over.
-    #[error("{va} is in a part of the root table that was not taken over")]
-    NotOwned {
-        /// The first such address.
-        va: Va,
-    },
-    /// A slot of the root table is not a hole.
-    #[error("{va} is mapped already; unmap it first")]
-    Occupied {
-        /// The first address that it translates.
-        va: Va,
-    },
-    /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
-    /// ([`Sharing::wait`](crate::Sharing::wait)).
-    #[error("another operation has claimed addresses from {va} on; call again when it is done")]
-    Busy {
-        /// The first address that the tree translates.
-        va: Va,
-    },
-    /// The tree has memory that is both writable and executable.
-    #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
-    WriteExecute {
-        /// The first such address.
-        va: Va,
-    },
-}
-
 /// The reason why a part of a root was not taken over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -290,14 +256,39 @@ pub enum AdoptError {
     },
 }
 
-/// The reason why the linear map was not created. Every frame has been given back, and the address space is as before.
+/// The reason why a map was not created. Every frame has been given back, and the address space is as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
     /// Its tables could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The address space did not accept them.
-    #[error(transparent)]
-    Graft(#[from] GraftError),
+    /// The layout and the address space differ in geometry, or the address space is not the upper half.
+    #[error("the layout is for another geometry or half than the address space has")]
+    OtherGeometry,
+    /// A part of the root that was not taken over.
+    #[error("{va} is in a part of the root table that was not taken over")]
+    NotOwned {
+        /// The first such address.
+        va: Va,
+    },
+    /// A slot of the root table is not a hole.
+    #[error("{va} is mapped already; unmap it first")]
+    Occupied {
+        /// The first address that it translates.
+        va: Va,
+    },
+    /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
+    /// ([`Sharing::wait`](crate::Sharing::wait)).
+    #[error("another operation has claimed addresses from {va} on; call again when it is done")]
+    Busy {
+        /// The first address of the entries of the root that the map takes.
+        va: Va,
+    },
+    /// Memory that is both writable and executable.
+    #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
+    WriteExecute {
+        /// The first such address.
+        va: Va,
+    },
 }

@@ -38,7 +38,7 @@ pub(crate) use cuts::{Cuts, frames_at_ends, tables_for_ends};
 pub(crate) use driver::{cut, store, surveyed};
 pub(crate) use editor::{Editor, LiveVisitor};
 pub(crate) use error::refusal;
-pub use error::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};
+pub use error::{AdoptError, ChangeError, CreateError, RemakeError};
 pub use guard::{Alone, Form};
 pub(crate) use guard::{Guard, TOGETHER};
 pub use operations::Live;

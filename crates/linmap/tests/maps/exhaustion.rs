@@ -6,7 +6,7 @@
 use crate::dirty_memory::dirty_memory;
 use crate::raw::load;
 use linmap::arch::{Descriptor, Level};
-use linmap::error::{BuildError, ChangeError, CreateError, GraftError, Unaligned};
+use linmap::error::{BuildError, ChangeError, CreateError, Unaligned};
 use linmap::host::HostMemory;
 use linmap::layout::{Run, linear_range};
 use linmap::read::MarkedRange;
@@ -45,9 +45,11 @@ fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, BuildEr
     Tree::build(memory, g, Half::Upper, runs.iter().copied())
 }
 
-fn graft(space: &SharedSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, GraftError> {
+/// Creates a region for each run, which is of pages.
+fn create(space: &SharedSpace, memory: &HostMemory, runs: &[Run]) -> Result<Stats, CreateError> {
+    let region = |run: &Run| Region::new(run.va, run.oa, run.descriptors << 12, run.attributes);
     // SAFETY: no CPU uses these tables.
-    unsafe { space.on(&memory.platform()).graft(tree) }
+    unsafe { space.on(&memory.platform()).create_regions(runs.iter().map(region)) }
 }
 
 #[test]
@@ -118,38 +120,31 @@ impl Live {
         (text, root.collect(), self.memory.in_use())
     }
 
-    /// Creates the map, with locks or `alone`.
-    fn create(&mut self, layout: &Layout<'_>, alone: bool) -> Result<Stats, CreateError> {
-        let (space, platform) = (&mut self.space, self.memory.platform());
+    fn create(&self, layout: &Layout<'_>) -> Result<Stats, CreateError> {
         // SAFETY: no CPU uses these tables.
-        unsafe {
-            match alone {
-                true => space.on(&platform).create(layout, Leaves::Largest),
-                false => space.on(&platform).create(layout, Leaves::Largest),
-            }
-        }
+        unsafe { self.space.on(&self.memory.platform()).create(layout, Leaves::Largest) }
     }
 }
 
 #[test]
 fn creation_that_runs_out_of_frames_changes_nothing() {
-    for (g, alone) in geometries().into_iter().flat_map(|g| [(g, false), (g, true)]) {
+    for g in geometries() {
         with_layout(g, |layout| {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             for spare in 0..needed {
-                let mut live = Live::new(g, spare);
+                let live = Live::new(g, spare);
                 let before = live.state();
                 let taken = spare as u64;
                 assert_eq!(
-                    live.create(&layout, alone),
+                    live.create(&layout),
                     Err(CreateError::Build(BuildError::OutOfFrames { taken })),
                     "{g:?}"
                 );
                 assert_eq!(live.state(), before, "{g:?}: {spare} of {needed}");
             }
-            let mut live = Live::new(g, needed);
+            let live = Live::new(g, needed);
             let before = live.memory.in_use();
-            let stats = live.create(&layout, alone).expect("enough");
+            let stats = live.create(&layout).expect("enough");
             assert_eq!(stats, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             // The root that was built is given back: the live one has its entries.
             assert_eq!(live.memory.in_use(), before + stats.tables as usize - 1, "{g:?}");
@@ -159,20 +154,16 @@ fn creation_that_runs_out_of_frames_changes_nothing() {
 
 #[test]
 fn a_map_is_not_created_where_there_is_one() {
-    for (g, alone) in geometries().into_iter().flat_map(|g| [(g, false), (g, true)]) {
+    for g in geometries() {
         with_layout(g, |layout| {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
-            let mut live = Live::new(g, 2 * needed);
-            live.create(&layout, alone).expect("enough");
+            let live = Live::new(g, 2 * needed);
+            live.create(&layout).expect("enough");
             let counted = live.space.on(&live.memory.platform()).read(|reader| reader.count(linear_range(g)));
             assert_eq!(counted, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             let before = live.state();
             let (start, _) = linear_range(g);
-            assert_eq!(
-                live.create(&layout, !alone),
-                Err(CreateError::Graft(GraftError::Occupied { va: start })),
-                "{g:?}"
-            );
+            assert_eq!(live.create(&layout), Err(CreateError::Occupied { va: start }), "{g:?}");
             assert_eq!(live.state(), before, "{g:?}");
         });
     }
@@ -186,41 +177,43 @@ fn the_occupied_slot_is_named() {
     let memory = dirty_memory(g, 32);
     let space = SharedSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
     for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
-        let tree = build(&memory, g, &runs).unwrap();
-        let error = graft(&space, &memory, tree).unwrap_err();
-        assert_eq!(error, GraftError::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
+        let error = create(&space, &memory, &runs).unwrap_err();
+        assert_eq!(error, CreateError::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
         assert_eq!(memory.in_use(), 4);
     }
     for (runs, in_use) in [([page(0), page(SLOT)], 10), ([page(3 * SLOT), page(255 * SLOT)], 16)] {
-        let tree = build(&memory, g, &runs).unwrap();
-        assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(7));
+        assert_eq!(create(&space, &memory, &runs).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
     let counted = space.on(&memory.platform()).read(|reader| reader.count(linear_range(g)));
     assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 
-/// A tree for other tables is refused before anything is read as what it is not.
+/// A layout for other tables is refused before anything is built.
 #[test]
-fn a_tree_of_another_geometry_or_half_is_refused() {
-    let (g, other) = (k4(), Geometry::new(Granule::K4, 47, OaFormat::Bits48).unwrap());
-    let memory = dirty_memory(g, 4);
-    let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());
-    for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
+fn a_layout_of_another_geometry_or_half_is_refused() {
+    let other = Geometry::new(Granule::K4, 47, OaFormat::Bits48).unwrap();
+    for (g, half) in [(other, Half::Upper), (k4(), Half::Lower)] {
+        let memory = dirty_memory(g, 4);
         let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
-        assert_eq!(graft(&space, &memory, tree), Err(GraftError::OtherGeometry));
-        assert_eq!(memory.in_use(), 1);
+        let space = SharedSpace::adopt(tree);
+        with_layout(k4(), |layout| {
+            // SAFETY: no CPU uses these tables.
+            let created = unsafe { space.on(&memory.platform()).create(&layout, Leaves::Largest) };
+            assert_eq!(created, Err(CreateError::OtherGeometry));
+            assert_eq!(memory.in_use(), 1);
+        });
     }
 }
 
-/// A tree that is grafted is judged as what is mapped: pages that can be written and executed are refused by both,
+/// What is created is judged as what is mapped: pages that can be written and executed are refused by both,
 /// unless the owner of the machine allows them.
 #[test]
-fn pages_that_are_writable_and_executable_are_not_grafted() {
+fn pages_that_are_writable_and_executable_are_not_created() {
     let bits = [Attributes::READ_ONLY, Attributes::DIRTY_MANAGED, Attributes::PXN, Attributes::UXN];
     let flags =
         |n: usize| (0..4).filter(|bit| n >> bit & 1 == 1).fold(Attributes::ACCESSED, |a, bit| a | bits[bit]);
-    let (mut refused, mut grafted) = (0, 0);
+    let (mut refused, mut made) = (0, 0);
     for g in geometries() {
         let (base, page_size) = (g.base(Half::Upper), g.page_size());
         for attributes in (0..16).map(flags) {
@@ -231,25 +224,25 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
             let mapped = unsafe { space.on(&memory.platform()).map(va, 1, Pa(page_size), attributes) };
             // SAFETY: as above.
             unsafe { space.on(&memory.platform()).unmap(va, 1) }.unwrap_or_default();
-            let good = Run { va: Va(base), ..page(0) };
-            let runs = [good, Run { va, oa: Pa(page_size), attributes, ..good }];
-            let tree = build(&memory, g, &runs).unwrap();
-            let result = graft(&space, &memory, tree);
+            let good = Region::new(Va(base), Pa(0), page_size, Attributes::RAM);
+            let regions = [good, Region { va, oa: Pa(page_size), attributes, ..good }];
+            // SAFETY: as above.
+            let create = || unsafe { space.on(&memory.platform()).create_regions(regions) };
+            let result = create();
             assert_eq!(result.is_err(), mapped.is_err(), "{g:?}: {attributes:?}");
             if mapped.is_ok() {
-                grafted += 1;
+                made += 1;
                 continue;
             }
             refused += 1;
             assert_eq!(mapped, Err(ChangeError::WriteExecute { va }), "{g:?}: {attributes:?}");
-            assert_eq!(result, Err(GraftError::WriteExecute { va }), "{g:?}: {attributes:?}");
+            assert_eq!(result, Err(CreateError::WriteExecute { va }), "{g:?}: {attributes:?}");
             assert_eq!((memory.in_use(), space.on(&memory.platform()).stats()), (1, Stats::ROOT));
             space.allow_write_execute(true);
-            let tree = build(&memory, g, &runs).unwrap();
-            assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(g.levels().into()));
+            assert_eq!(create().map(|stats| stats.tables), Ok(g.levels().into()));
         }
     }
-    assert!(refused >= 9 * 94 && grafted >= 7 * 94, "{refused} refused, {grafted} not");
+    assert!(refused >= 9 * 94 && made >= 7 * 94, "{refused} refused, {made} not");
 }
 
 /// Runs that cannot be mapped, each after a page that can, so that there are tables to give back.
@@ -315,7 +308,7 @@ fn bad_regions_are_refused_and_all_is_given_back() {
         out_of_range(at(0xfffe_ffff_ffff_f000, 0, 0x1000)),
         out_of_range(at(next, (1 << 48) - 0x1000, 0x2000)),
         out_of_range(at(next, 1 << 48, 0x1000)),
-        (writable, GraftError::WriteExecute { va: writable.va }.into()),
+        (writable, CreateError::WriteExecute { va: writable.va }),
     ];
     let memory = dirty_memory(g, 16);
     let space = SharedSpace::adopt(build(&memory, g, &[]).unwrap());

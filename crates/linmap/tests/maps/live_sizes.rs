@@ -124,7 +124,7 @@ fn nothing_collapses_into_a_level_without_leaves() {
             continue;
         }
         let memory = dirty_memory(g, 64);
-        let (space, platform) = (empty(g, &memory), memory.platform());
+        let platform = memory.platform();
         let run = Run {
             va: Va(base),
             oa: Pa(0),
@@ -134,11 +134,11 @@ fn nothing_collapses_into_a_level_without_leaves() {
             descriptors: 1 << g.index_bits(),
         };
         let tree = Tree::build(&memory, g, Half::Upper, [run].into_iter()).expect("a table a level");
-        // SAFETY: no CPU uses these tables.
-        unsafe { space.on(&platform).graft(tree) }.expect("an empty half");
+        let space = SharedSpace::adopt(tree);
+        space.set_policy(Policy::Live);
         // One page is read-only for a while.
         for change in [Change::READ_ONLY, Change::WRITABLE] {
-            // SAFETY: as above.
+            // SAFETY: no CPU uses these tables.
             unsafe { space.on(&platform).protect(Va(base), 1, change) }.expect("it is mapped");
         }
         space.on(&platform).collapse(Va(base), bytes / page).expect("no CPU to park");

@@ -249,7 +249,7 @@ fn calls() -> Vec<Call> {
             let region = Region::new(at(THIRD), Pa(0), 3 << 12, Attributes::RAM);
             // SAFETY: no CPU uses these tables.
             match unsafe { w.space.on(&w.platform).create_regions([region]) } {
-                Err(linmap::error::CreateError::Graft(_)) => Ok(()),
+                Err(linmap::error::CreateError::Occupied { .. }) => Ok(()),
                 other => said(other),
             }
         }),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use crate::dirty_memory::dirty_memory;
 use crate::raw::{load, store};
 use linmap::arch::{Descriptor, Entry, Leaf, Level};
-use linmap::error::{ChangeError, GraftError, RepaintError};
+use linmap::error::{ChangeError, CreateError, RepaintError};
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::layout::{Run, linear_range};
 use linmap::read::{Checks, MarkedRange};
@@ -27,25 +27,22 @@ struct Live {
 
 impl Live {
     fn new(g: Geometry, frames: usize) -> Self {
+        Self::of(&[], g, frames)
+    }
+
+    /// With these regions as well.
+    fn of(regions: &[Region], g: Geometry, frames: usize) -> Self {
         let oa = Pa(0);
         let level = Level::PAGE;
         let attributes = Attributes::KERNEL_DATA;
         let last = Va(!(g.page_size() - 1));
         let page = Run { va: last, oa, level, contiguous: false, descriptors: 1, attributes };
         let memory = dirty_memory(g, frames);
-        let tree = Tree::build(&memory, g, Half::Upper, [page].into_iter()).expect("one table a level");
+        let runs = regions.iter().flat_map(|r| r.runs(g)).chain([page]);
+        let tree = Tree::build(&memory, g, Half::Upper, runs).expect("frames enough");
         let space = SharedSpace::adopt(tree);
         space.set_policy(Policy::Live);
         Self { memory, space }
-    }
-
-    fn of(regions: &[Region], g: Geometry, frames: usize) -> Self {
-        let live = Self::new(g, frames);
-        let runs = regions.iter().flat_map(|r| r.runs(g));
-        let tree = Tree::build(&live.memory, g, Half::Upper, runs).expect("frames enough");
-        // SAFETY: no CPU uses these tables.
-        unsafe { live.space.on(&live.memory.platform()).graft(tree) }.expect("an empty half");
-        live
     }
 
     fn create(&self, layout: &Layout<'_>, leaves: Leaves) {
@@ -458,7 +455,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
             }
         }
         if n < 40 && n % 4 == 3 && live.space.policy() == Policy::Live {
-            assert!(!grafted(&live, g) || grafted(&other, g));
+            assert!(!created(&live, g) || created(&other, g));
         }
     };
     let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile: &meanwhile };
@@ -588,9 +585,9 @@ fn the_other_parts_of_a_kept_leaf_stay() {
     });
 }
 
-/// The first entry of the root that is free, in the part that is repainted, is mapped by a graft. Returns false if it is
+/// The first entry of the root that is free, in the part that is repainted, is mapped by a creation. Returns false if it is
 /// claimed.
-fn grafted(live: &Live, g: Geometry) -> bool {
+fn created(live: &Live, g: Geometry) -> bool {
     let base = g.base(Half::Upper);
     let entries = (1 << (g.va_bits() - 1)) >> g.level_shift(g.root());
     let free = (0..entries).find(|&index| {
@@ -601,10 +598,9 @@ fn grafted(live: &Live, g: Geometry) -> bool {
     let va = Va(base + ((index as u64) << g.level_shift(g.root())));
     let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
     let region = Region { va, oa: Pa(0), bytes: g.level_size(Level::new(2)), attributes, leaves };
-    let tree = Tree::build(&live.memory, g, Half::Upper, region.runs(g)).expect("frames enough");
     // SAFETY: no CPU uses these tables.
-    match unsafe { live.space.on(&live.memory.platform()).graft(tree) } {
-        Err(GraftError::Busy { .. }) => false,
-        grafted => grafted.map(|_| true).expect("a hole"),
+    match unsafe { live.space.on(&live.memory.platform()).create_regions([region]) } {
+        Err(CreateError::Busy { .. }) => false,
+        created => created.map(|_| true).expect("a hole"),
     }
 }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow::Continue;
 
 use linmap::arch::{Descriptor, Entry, Leaf, Level};
-use linmap::error::{AdoptError, ChangeError, CreateError, GraftError, RepaintError};
+use linmap::error::{AdoptError, ChangeError, CreateError, RepaintError};
 use linmap::host::{HostMemory, NoHardware};
 use linmap::layout::linear_range;
 use linmap::read::MarkedRange;
@@ -333,7 +333,7 @@ fn what_is_not_taken_over_is_refused() {
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         assert_eq!(space.on(&platform).repaint(all, &[]), Err(RepaintError::NotOwned { va: beyond }));
         let there = Region::new(Va(beyond.0 + g.level_size(g.root())), Pa(0), M, Attributes::RAM);
-        let graft = Err(CreateError::Graft(GraftError::NotOwned { va: there.va }));
+        let graft = Err(CreateError::NotOwned { va: there.va });
         assert_eq!(shared.create(&[there]), graft);
         assert!(before == shared.rest(), "{g:?}");
         shared.is_sound();

@@ -3,7 +3,7 @@
 //! CPUs refuse at each parking.
 
 use linmap::arch::{Descriptor, Level};
-use linmap::error::{ChangeError, CreateError, GraftError, RepaintError};
+use linmap::error::{ChangeError, CreateError, RepaintError};
 use linmap::layout::linear_range;
 use linmap::{Attributes, Change, Changes, Layout, Leaves, Memory, Pa, Policy, Rodata, Slot, Stats, Va};
 use test_support::some_geometries;
@@ -114,7 +114,7 @@ fn carry_out(w: &World, operation: &str) -> Result<(), ChangeError> {
                 match space.on(platform).create(&layout.expect("RAM"), Leaves::Largest) {
                     Ok(_) => Ok(()),
                     Err(CreateError::Build(error)) => Err(error.into()),
-                    Err(CreateError::Graft(GraftError::Occupied { va })) => Err(ChangeError::Occupied { va }),
+                    Err(CreateError::Occupied { va }) => Err(ChangeError::Occupied { va }),
                     Err(other) => panic!("{other}"),
                 }
             }
