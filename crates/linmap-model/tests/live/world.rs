@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use linmap::arch::{Entry, LeafSize, Level, TableAttributes, TableLimits};
 use linmap::error::ChangeError;
 use linmap::{
-    Attributes, Dsb, Geometry, Half, Hardware, Leaves, Pa, Platform, Policy, Promise, Region, Remaking,
+    Attributes, Geometry, Half, Hardware, Leaves, Pa, Platform, Policy, Promise, Region, Remaking,
     SharedSpace, Space, Stats, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};

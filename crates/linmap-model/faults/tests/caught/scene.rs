@@ -137,7 +137,12 @@ impl Scene {
         let cpu = machine.model.cpu(0);
         let created_with = fault.filter(|_| self.part == Part::Creation);
         let creator = Faulty::new(cpu, created_with, Pa(0));
-        let mut world = World::created_on(&creator, machine, Half::Upper, &regions());
+        let mut regions = regions();
+        if self.part == Part::Creation {
+            // Regions in pages are there before CPUs use the root (`World::created_on`).
+            regions.retain(|region| region.leaves == Leaves::Largest);
+        }
+        let mut world = World::created_on(&creator, machine, Half::Upper, &regions);
         world.set_policy(self.policy);
         for operation in &self.before {
             world.does(0, operation).expect("no reason not to");
