@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use linmap::arch::{Descriptor, Entry, Leaf};
 use linmap::error::ChangeError;
 use linmap::{
-    Attributes, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy, Region,
+    Attributes, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy, Region,
     SharedSpace, Slot, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
@@ -16,7 +16,7 @@ use shuttle::thread;
 use test_support::with_locks;
 
 use crate::cut;
-use crate::flat::{self, Flat, Mapped, Walked, kept};
+use crate::flat::{Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 use crate::serial::{Foretells, Serial, Tell, keeps_translations, overlap};
 use crate::system::{Cpu, HOLD, Kind, System, Watch};

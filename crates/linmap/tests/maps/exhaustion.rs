@@ -206,7 +206,7 @@ fn a_layout_of_another_geometry_or_half_is_refused() {
     }
 }
 
-/// What is created is judged as what is mapped: pages that can be written and executed are refused by both,
+/// A creation is judged as what is mapped: pages that can be written and executed are refused by both,
 /// unless the owner of the machine allows them.
 #[test]
 fn pages_that_are_writable_and_executable_are_not_created() {
