@@ -133,6 +133,7 @@ unsafe impl<T: NewTables> Memory for Kernel<T> {
         unsafe { callbacks::linmap_table_free(frame.into_pa().0) };
     }
 
+    #[inline(always)]
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
         let (entries, number) = (self.new.pages(self.geometry).entries, i32::from(level.number()));
         // SAFETY: the page was allocated, and no other of this level is mapped, by the contract of this method.
@@ -143,7 +144,7 @@ unsafe impl<T: NewTables> Memory for Kernel<T> {
                 self.words(frame.pa())
             }
         };
-        assert!(!words.is_null(), "linmap_table_map has returned no address");
+        assert!(!T::BY_LEVEL || !words.is_null(), "linmap_table_map has returned no address");
         // SAFETY: the frame owns the page and is borrowed mutably; the kernel has mapped it.
         let result = work(unsafe { core::slice::from_raw_parts_mut(words, entries) });
         if T::BY_LEVEL {
